@@ -1,0 +1,18 @@
+"""Nonnegative matrix factorization by the exterior method: X ~ U Vᵀ, with a certificate.
+
+>>> import enmf
+>>> from sklearn.datasets import load_digits
+>>> X = load_digits().data
+>>> result = enmf.factorize(X, 10, random_state=0)
+>>> result.U.shape, result.V.shape
+((1797, 10), (64, 10))
+"""
+
+from enmf.factorization import certify, factorize
+from enmf.optimality import Certificate
+from enmf.registry import initializations, methods
+from enmf.result import Result
+
+__version__ = "0.1.0"
+
+__all__ = ["Certificate", "Result", "certify", "factorize", "initializations", "methods"]

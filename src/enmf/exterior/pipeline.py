@@ -1,0 +1,165 @@
+"""The exterior start (paper, Algorithm 3 up to the descent): svd, rotation, feasibility.
+
+Rotation works on the thin factors. Feasibility, and a first descent, work on the low-rank matrix U diag(s) Vᵀ of the
+SVD instead of X wherever its products are cheaper: they cost no pass over the data then, and both rotations are tried, the
+one with the smaller error going on. Otherwise the one with less negative mass does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from enmf.exterior import feasibility
+from enmf.exterior.rotation import STARTS, Rotation, rotate
+from enmf.exterior.svd import KINDS, Spectrum, truncated_svd
+from enmf.iterate import Iterate
+from enmf.matrix import LowRankMatrix, Matrix
+from enmf.solvers.hals import ExtrapolatedHALS
+from enmf.solvers.loop import run_stage
+from enmf.stopping import Monitor
+
+
+@dataclass(frozen=True)
+class ExteriorOptions:
+    """Choices of the exterior phases; the defaults measured best.
+
+    Parameters
+    ----------
+    svd : {"auto", "exact", "krylov", "randomized"}
+    power_iterations : int
+        Of the randomized SVD.
+    rotation : {"auto", "spread", "identity", "random"}
+        Start of Algorithm 1; "auto" tries the first two.
+    rotation_iterations : int
+    rotation_rho : float
+    adaptive_rho : bool
+    feasibility : {"path", "penalty", "penalty-fixed-step", "projection"}
+    feasibility_options : dict
+        Passed to the stage, see `enmf.exterior.feasibility`.
+    surrogate : bool or None
+        Run feasibility and `surrogate_iterations` of descent on the low-rank matrix; None: where it is cheaper.
+    surrogate_iterations : int
+    restarts : int
+        Further starts ("random") tried when a descent ends at more than ten times the Eckart-Young bound: such data are
+        of low rank, and the certificate says that a much better factorization may exist.
+    """
+
+    svd: str = "auto"
+    power_iterations: int = 2
+    rotation: str = "auto"
+    rotation_iterations: int = 100
+    rotation_rho: float = 1.0
+    adaptive_rho: bool = True
+    feasibility: str = "path"
+    feasibility_options: dict[str, Any] = field(default_factory=dict)
+    surrogate: bool | None = None
+    surrogate_iterations: int = 40
+    restarts: int = 3
+
+    def __post_init__(self) -> None:
+        for name, allowed in (
+            ("svd", KINDS),
+            ("rotation", ("auto", *STARTS)),
+            ("feasibility", feasibility.NAMES),
+        ):
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name}={getattr(self, name)!r} is not one of {', '.join(map(repr, allowed))}")
+
+
+PAPER = {
+    "svd": "exact",
+    "rotation": "identity",
+    "adaptive_rho": False,
+    "feasibility": "penalty",
+    "feasibility_options": {"literal": True},
+    "surrogate": False,
+    "restarts": 0,
+}
+
+
+@dataclass(frozen=True)
+class ExteriorStart:
+    """Nonnegative factors, and how they came about."""
+
+    U: np.ndarray
+    V: np.ndarray
+    spectrum: Spectrum
+    rotation: Rotation
+
+
+def exterior_start(
+    X: Matrix,
+    rank: int,
+    options: ExteriorOptions,
+    monitor: Monitor,
+    rng: np.random.Generator,
+    spectrum: Spectrum | None = None,
+) -> ExteriorStart:
+    """Phases 1 to 3 (or 2 and 3, given a spectrum). The factors are the rotated SVD itself when it is nonnegative."""
+    if spectrum is None:
+        with monitor.phase("svd") as counter:
+            spectrum = truncated_svd(X, rank, kind=options.svd, power_iterations=options.power_iterations, rng=rng)
+            monitor.lower_bound = spectrum.lower_bound(rank)
+            counter.iterations = 1
+    U, V = spectrum.factors(rank)
+    rotations = _rotate(U, V, options, monitor, rng)
+    best = rotations[0]
+    if best.nonnegative:
+        U, V = U @ best.R, V @ best.R
+        return ExteriorStart(_clipped(U), _clipped(V), spectrum, best)
+    surrogate = LowRankMatrix(*spectrum.factors(len(spectrum.s)))
+    cheaper = surrogate.cost_per_column < 0.5 * X.cost_per_column
+    if cheaper if options.surrogate is None else options.surrogate:
+        rest = max(X.squared_norm() - surrogate.squared_norm(), 0.0)
+        its = [_enter(surrogate, U @ rotation.R, V @ rotation.R, options, monitor, rest) for rotation in rotations]
+        errors = [it.squared_error() for it in its]
+        chosen = int(np.argmin(errors))
+        return ExteriorStart(its[chosen].U, its[chosen].V, spectrum, rotations[chosen])
+    it = _enter(X, U @ best.R, V @ best.R, options, monitor)
+    return ExteriorStart(it.U, it.V, spectrum, best)
+
+
+def _rotate(
+    U: np.ndarray, V: np.ndarray, options: ExteriorOptions, monitor: Monitor, rng: np.random.Generator
+) -> list[Rotation]:
+    """Algorithm 1 from each start, least negative mass first; a nonnegative point needs no second start."""
+    found: list[Rotation] = []
+    with monitor.phase("rotation") as counter:
+        for start in ("spread", "identity") if options.rotation == "auto" else (options.rotation,):
+            rotation = rotate(
+                U,
+                V,
+                start=start,
+                max_iter=options.rotation_iterations,
+                rho=options.rotation_rho,
+                adapt=options.adaptive_rho,
+                rng=rng,
+                stop=monitor.out_of_time,
+            )
+            found.append(rotation)
+            counter.iterations += rotation.iterations
+            if rotation.nonnegative:
+                break
+    return sorted(found, key=lambda rotation: rotation.negative_mass)
+
+
+def _enter(
+    target: Matrix, U: np.ndarray, V: np.ndarray, options: ExteriorOptions, monitor: Monitor, rest: float = 0.0
+) -> Iterate:
+    """Feasibility on X or on its surrogate (which lacks `rest` of ||X||²), there followed by a first descent."""
+    it = Iterate(target, U, V)
+    stage = feasibility.make(options.feasibility, **options.feasibility_options)
+    run_stage(it, stage, monitor, phase="feasibility", max_iter=10_000, extra=rest)
+    it.set_U(_clipped(it.U))
+    it.set_V(_clipped(it.V))
+    if not target.holds_data:
+        steps = options.surrogate_iterations
+        run_stage(it, ExtrapolatedHALS(), monitor, phase="surrogate", max_iter=steps, extra=rest)
+    return it
+
+
+def _clipped(F: np.ndarray) -> np.ndarray:
+    return np.asfortranarray(np.maximum(F, 0))

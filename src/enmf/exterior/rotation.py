@@ -1,0 +1,170 @@
+"""Phase 2: rotate the unconstrained optimum toward the nonnegative orthant (paper, section 4.1, Algorithm 1).
+
+    minimize  sum_ij h(Z_ij),  h(q) = max(0, -q)      subject to  Z = W R,  RᵀR = I,      W = [U*; V*]
+
+by ADMM with the scaled dual Y (the paper's Y over rho):
+    B = W R - Y ;  Z = B where B > 0, 0 where -1/rho <= B <= 0, B + 1/rho below        (eq. 7)
+    R = C Dᵀ from the SVD  Wᵀ (Z + Y) = C S Dᵀ                                        (Procrustes)
+    Y = Y + Z - W R
+W is first divided by its mean absolute entry, so that rho has no unit; rho follows the true residuals
+||Z - W R|| and rho ||W R_new - W R||. The best R seen is returned, not the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+STAGNATION_WINDOW = 20  # iterations over which the negative mass must fall ...
+STAGNATION_SHARE = 0.01  # ... by at least this share
+ROUNDING = 1e-13  # negative mass below this share of the total is rounding
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """The rotation found, and how far it came."""
+
+    R: np.ndarray  # r x r
+    start: str
+    iterations: int
+    negative_mass_before: float  # share of sum |W| that is negative, without rotation
+    negative_mass: float  # the same for W R
+    orthogonality_error: float  # ||RᵀR - I||_F
+
+    @property
+    def nonnegative(self) -> bool:
+        return self.negative_mass <= ROUNDING
+
+
+class _Admm:
+    """State of one run of Algorithm 1."""
+
+    def __init__(self, W: np.ndarray, R: np.ndarray, rho: float, adapt: bool, dual: float) -> None:
+        self.W, self.R, self.rho, self.adapt = W, R, rho, adapt
+        self.WR = W @ R
+        self.Y = np.full_like(self.WR, dual / rho)
+        self.masses = [negative_share(self.WR)]
+        self.best_R, self.best_mass = R, self.masses[0]
+
+    @property
+    def iterations(self) -> int:
+        return len(self.masses) - 1
+
+    def step(self) -> None:
+        B = self.WR - self.Y
+        Z = np.where(B > 0, B, np.minimum(B + 1.0 / self.rho, 0.0))
+        self.R = procrustes(self.W.T @ (Z + self.Y))
+        WR = self.W @ self.R
+        Z -= WR  # the primal residual from here on
+        self.Y += Z
+        if self.adapt:
+            self._balance(np.linalg.norm(Z), self.rho * np.linalg.norm(WR - self.WR))
+        self.WR = WR
+        mass = negative_share(WR)
+        self.masses.append(mass)
+        if mass < self.best_mass:
+            self.best_R, self.best_mass = self.R, mass
+
+    def _balance(self, primal: float, dual: float) -> None:
+        factor = 2.0 if primal > 10.0 * dual else 0.5 if dual > 10.0 * primal else 1.0
+        if factor != 1.0 and 1e-3 < self.rho * factor < 1e3:
+            self.rho *= factor
+            self.Y /= factor
+
+    def finished(self) -> bool:
+        if self.best_mass <= ROUNDING:
+            return True
+        if self.iterations < STAGNATION_WINDOW:
+            return False
+        earlier = min(self.masses[:-STAGNATION_WINDOW])
+        return self.best_mass > (1.0 - STAGNATION_SHARE) * earlier
+
+
+def rotate(
+    U: np.ndarray,
+    V: np.ndarray,
+    *,
+    start: str = "spread",
+    max_iter: int = 100,
+    rho: float = 1.0,
+    adapt: bool = True,
+    dual: float = 0.0,
+    rng: np.random.Generator | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Rotation:
+    """Find R such that U R and V R have little negative mass.
+
+    Parameters
+    ----------
+    start : {"identity", "spread", "random"}
+        R of iteration 0; "random" is "spread" after a random rotation of the complement of the leading direction.
+    max_iter : int
+        Cap of the ADMM iterations.
+    rho, adapt : float, bool
+        Step of the augmented term for W of unit mean absolute entry, and whether it follows the residuals.
+    dual : float
+        Every entry of Y at iteration 0 (the paper's pseudo-code leaves it open; 0 is better on sparse data).
+    rng : numpy.random.Generator
+        For the start "random".
+    stop : callable
+        Asked between iterations; True ends the phase (time limit).
+    """
+    W = np.vstack([U, V]).astype(np.float64)
+    scale = np.abs(W).mean()
+    if scale > 0:
+        W /= scale
+    run = _Admm(W, first_rotation(start, W.shape[1], rng), rho, adapt, dual)
+    while run.iterations < max_iter and not run.finished() and not stop():
+        run.step()
+    R = run.best_R
+    return Rotation(
+        R=R.astype(U.dtype),
+        start=start,
+        iterations=run.iterations,
+        negative_mass_before=negative_share(W),
+        negative_mass=run.best_mass,
+        orthogonality_error=float(np.linalg.norm(R.T @ R - np.eye(len(R)))),
+    )
+
+
+def negative_share(W: np.ndarray) -> float:
+    """sum max(0, -W) / sum |W|."""
+    total = np.abs(W).sum()
+    return float((total - W.sum()) / (2.0 * total)) if total > 0 else 0.0
+
+
+def procrustes(M: np.ndarray) -> np.ndarray:
+    """The orthogonal R that maximizes trace(Rᵀ M)."""
+    C, _, Dt = np.linalg.svd(M)  # numpy, not scipy: each brings its own BLAS, whose threads would fight
+    return C @ Dt
+
+
+def spread(r: int) -> np.ndarray:
+    """Householder reflection that sends the first coordinate direction to (1, ..., 1) / sqrt(r).
+
+    The leading column of W is nonnegative and, on data dominated by their mean, large: spread over all columns it lifts
+    every entry, often above zero at once.
+    """
+    normal = np.full(r, 1.0 / np.sqrt(r))
+    normal[0] -= 1.0
+    size = normal @ normal
+    if size == 0.0:
+        return np.eye(r)
+    return np.eye(r) - 2.0 * np.outer(normal, normal) / size
+
+
+STARTS = ("spread", "identity", "random")
+
+
+def first_rotation(start: str, r: int, rng: np.random.Generator | None = None) -> np.ndarray:
+    """R of iteration 0, by name."""
+    if start == "identity" or r == 1:
+        return np.eye(r)
+    if start == "spread":
+        return spread(r)
+    rng = rng or np.random.default_rng()
+    turn = np.eye(r)
+    turn[1:, 1:] = np.linalg.qr(rng.standard_normal((r - 1, r - 1)))[0]
+    return turn @ spread(r)

@@ -1,0 +1,248 @@
+"""Phase 1: the best unconstrained factors, X ~ U diag(s) Vᵀ, and the Eckart-Young bound that comes with them.
+
+No factorization of rank r has an error below  sqrt(||X||² - s_1² - ... - s_r²)  with the true singular values.
+Computed values are too small, so the naive formula is not a bound. Ours is:
+
+exact        from the eigenvalues of the small Gram matrix, less a margin for rounding; from LAPACK's SVD where the
+             remainder is so small that the Gram matrix has lost its digits.
+krylov,      With C = XᵀX, Q (m x l, orthonormal), A = QᵀCQ, B = CQ - QA and delta >= ||(I-QQᵀ)C(I-QQᵀ)||, for any t > 0
+randomized       C <= (A + BᵀB/t) (+) (delta + t) I      in the order of symmetric matrices, since
+                 [-BᵀB/t, Bᵀ; B, -tI] is negative semidefinite. So the r largest eigenvalues of the right-hand side add up
+             to at least s_1² + ... + s_r². delta comes from block Lanczos with a fresh random start: by Kuczynski and
+             Wozniakowski (1992, theorem 4.2) q steps from one start underestimate the norm by more than a factor (1 - e)
+             with probability at most 1.648 sqrt(m) exp(-sqrt(e) (2q - 1)); p independent starts must all fail at once.
+             We choose e such that the probability is below 1e-9.
+
+Only numpy's linear algebra is used in the package, never scipy.linalg beside it: each brings a BLAS of its own with its own
+waiting threads, and alternating between the two made the rotation 17 times slower.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import scipy.sparse.linalg
+
+from enmf.matrix import DenseMatrix, Matrix
+
+KINDS = ("auto", "exact", "krylov", "randomized")
+EXACT_SIDE = 1024  # "auto" is exact up to this smaller side
+ROUNDING = 64 * np.finfo(np.float64).eps  # of ||X||², in sums of squares and of eigenvalues
+FAILURE = 1e-9  # probability that the bound of an iterative SVD is too high
+NORM_BLOCK = 8  # independent starts of the norm estimate
+NORM_STEPS = 8  # Lanczos steps of the norm estimate
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Leading singular triplets of X, and what they prove."""
+
+    U: np.ndarray  # n x l, orthonormal columns
+    s: np.ndarray  # l, decreasing
+    V: np.ndarray  # m x l, orthonormal columns
+    squared_norm: float  # ||X||²
+    kind: str
+    squares: np.ndarray = field(default_factory=lambda: np.zeros(0))  # upper bounds of sums of s²: entry i for rank i + 1
+
+    def lower_bound(self, rank: int) -> float:
+        """No factorization of this rank has a smaller error."""
+        if len(self.squares) == 0:
+            return 0.0
+        if rank <= 0:
+            return float(np.sqrt(self.squared_norm))
+        if rank > len(self.squares):
+            return 0.0
+        rest = self.squared_norm - self.squares[rank - 1]
+        return float(np.sqrt(max(rest, 0.0)))
+
+    def factors(self, rank: int) -> tuple[np.ndarray, np.ndarray]:
+        """U* = U S^1/2 and V* = V S^1/2 of the given rank."""
+        root = np.sqrt(self.s[:rank])
+        return np.asfortranarray(self.U[:, :rank] * root), np.asfortranarray(self.V[:, :rank] * root)
+
+
+def truncated_svd(
+    X: Matrix,
+    rank: int,
+    *,
+    kind: str = "auto",
+    oversampling: int | None = None,
+    power_iterations: int = 2,
+    rng: np.random.Generator,
+) -> Spectrum:
+    """The leading `rank` singular triplets of X and some more (for the surrogate matrix and the bound).
+
+    Parameters
+    ----------
+    kind : {"auto", "exact", "krylov", "randomized"}
+        "exact": Gram matrix of the smaller side and its eigenvectors; "krylov": ARPACK; "randomized": block power
+        iteration with oversampling. "auto" is "exact" when the smaller side is at most 1024, else "randomized".
+    oversampling : int, optional
+        Triplets beyond `rank`; default min(rank, 40), at least 10.
+    power_iterations : int
+        Products with XᵀX in the randomized kind.
+    """
+    side = min(X.shape)
+    extra = max(10, min(rank, 40)) if oversampling is None else oversampling
+    width = min(rank + extra, side)
+    if kind == "auto":
+        kind = "exact" if side <= EXACT_SIDE else "randomized"
+    if kind != "exact" and width >= side - 1:
+        kind = "exact"  # an iteration would span the whole space
+    if kind == "exact":
+        spectrum = _exact(X, width)
+    elif kind == "krylov":
+        spectrum = _krylov(X, width, rng)
+    else:
+        spectrum = _randomized(X, width, power_iterations, rng)
+    return _fix_signs(spectrum)
+
+
+def sharpen(X: Matrix, spectrum: Spectrum, *, rng: np.random.Generator, power_iterations: int = 3) -> Spectrum:
+    """Give an iterative spectrum a rigorous bound; a randomized one is improved by some power iterations first.
+
+    Costs 2 passes for each product with XᵀX; those of the norm estimate have few columns.
+    """
+    if spectrum.kind == "exact" or spectrum.squared_norm == 0.0:
+        return spectrum
+    Q = spectrum.V.astype(np.float64)
+    if spectrum.kind == "randomized":
+        for _ in range(power_iterations):
+            Q = _orthonormal(_gram_times(X, Q))
+    CQ = _gram_times(X, Q)
+    # Rayleigh-Ritz in the span of Q, then the residual of that basis
+    A = Q.T @ CQ
+    values, rotation = np.linalg.eigh((A + A.T) / 2.0)
+    rotation, values = rotation[:, ::-1], values[::-1]
+    Q, CQ = Q @ rotation, CQ @ rotation
+    B = CQ - Q * values
+    delta = _remainder_norm(X, Q, rng)
+    squares = _upper_sums(values, B.T @ B, delta, spectrum.squared_norm, _product_rounding(X))
+    return replace(spectrum, squares=squares)
+
+
+def _exact(X: Matrix, width: int) -> Spectrum:
+    gram = X.gram()
+    side = len(gram)
+    whole = X.squared_norm()
+    values, vectors = np.linalg.eigh(gram)
+    values, small = np.maximum(values[: side - width - 1 : -1], 0.0), vectors[:, : side - width - 1 : -1]
+    squares = np.minimum(np.cumsum(values) + ROUNDING * whole, whole)
+    if isinstance(X, DenseMatrix) and whole - squares[-1] < 1e-8 * whole:
+        return _lapack(X, width)
+    small = np.asfortranarray(small, dtype=X.dtype)
+    tall = (X.transpose_times if X.shape[0] <= X.shape[1] else X.times)(small)
+    # Ritz vectors of the small side, accurate also where the Gram matrix has squared small singular values away
+    left, s, turn = np.linalg.svd(tall, full_matrices=False)
+    small = small @ turn.T
+    U, V = (small, left) if X.shape[0] <= X.shape[1] else (left, small)
+    return Spectrum(U, s, V, whole, "exact", squares)
+
+
+def _lapack(X: DenseMatrix, width: int) -> Spectrum:
+    """The full SVD: the remainder comes from its own singular values, not from a difference."""
+    X.passes += 1
+    array = X.array.astype(np.float64, copy=False)
+    U, s, Vt = np.linalg.svd(array, full_matrices=False)
+    whole = X.squared_norm()
+    tail = np.sqrt(np.append(np.cumsum((s**2)[::-1])[::-1], 0.0))[1:]  # entry i: error of rank i + 1
+    tail = np.maximum(tail - ROUNDING * np.sqrt(len(s)) * s[0], 0.0)
+    return Spectrum(
+        U[:, :width].astype(X.dtype),
+        s[:width].astype(X.dtype),
+        Vt[:width].T.astype(X.dtype),
+        whole,
+        "exact",
+        whole - tail[:width] ** 2,
+    )
+
+
+def _krylov(X: Matrix, width: int, rng: np.random.Generator) -> Spectrum:
+    n, m = X.shape
+    operator = scipy.sparse.linalg.LinearOperator(
+        (n, m),
+        dtype=X.dtype,
+        matvec=lambda v: X.times(v.reshape(m, 1).astype(X.dtype, copy=False))[:, 0],
+        rmatvec=lambda u: X.transpose_times(u.reshape(n, 1).astype(X.dtype, copy=False))[:, 0],
+        matmat=lambda V: X.times(V.astype(X.dtype, copy=False)),
+        rmatmat=lambda U: X.transpose_times(U.astype(X.dtype, copy=False)),
+    )
+    start = rng.random(min(n, m)).astype(X.dtype)
+    U, s, Vt = scipy.sparse.linalg.svds(operator, k=width, v0=start, solver="arpack")
+    order = np.argsort(-s)
+    return Spectrum(U[:, order], s[order], Vt[order].T, X.squared_norm(), "krylov")
+
+
+def _randomized(X: Matrix, width: int, power_iterations: int, rng: np.random.Generator) -> Spectrum:
+    Q = rng.standard_normal((X.shape[1], width)).astype(X.dtype)
+    for _ in range(power_iterations):
+        Q = _orthonormal(X.transpose_times(_orthonormal(X.times(Q))))
+    U, s, turn = np.linalg.svd(X.times(Q), full_matrices=False)
+    return Spectrum(U, s, Q @ turn.T, X.squared_norm(), "randomized")
+
+
+def _orthonormal(Y: np.ndarray) -> np.ndarray:
+    return np.linalg.qr(Y)[0]
+
+
+def _gram_times(X: Matrix, Q: np.ndarray) -> np.ndarray:
+    return X.transpose_times(X.times(Q.astype(X.dtype, copy=False))).astype(np.float64, copy=False)
+
+
+def _product_rounding(X: Matrix) -> float:
+    """Rounding of a product with X, relative to ||X||²."""
+    return ROUNDING if X.dtype == np.float64 else 4.0 * float(np.finfo(X.dtype).eps)
+
+
+def _remainder_norm(X: Matrix, Q: np.ndarray, rng: np.random.Generator) -> float:
+    """An upper bound of ||(I - QQᵀ) XᵀX (I - QQᵀ)||_2, wrong with probability below FAILURE."""
+    m, width = Q.shape
+    block = min(NORM_BLOCK, m - width)
+
+    def project(Y: np.ndarray) -> np.ndarray:
+        Y = Y - Q @ (Q.T @ Y)
+        return Y - Q @ (Q.T @ Y)
+
+    steps = min(NORM_STEPS, max(1, (m - width) // block))
+    basis = [_orthonormal(project(rng.standard_normal((m, block))))]
+    images: list[np.ndarray] = []
+    for _ in range(steps):
+        images.append(project(_gram_times(X, basis[-1])))
+        K = np.hstack(basis)
+        new = images[-1] - K @ (K.T @ images[-1])
+        basis.append(_orthonormal(project(new - K @ (K.T @ new))))
+    K, CK = np.hstack(basis[:-1]), np.hstack(images)
+    H = K.T @ CK
+    largest = max(float(np.linalg.eigvalsh((H + H.T) / 2.0)[-1]), 0.0)
+    root = np.log(1.648 * np.sqrt(m) / FAILURE ** (1.0 / block)) / (2 * steps - 1)
+    if root >= 1.0:
+        return X.squared_norm()
+    return largest / (1.0 - root**2) + _product_rounding(X) * X.squared_norm()
+
+
+def _upper_sums(values: np.ndarray, BtB: np.ndarray, delta: float, whole: float, rounding: float) -> np.ndarray:
+    """For each rank i + 1, an upper bound of s_1² + ... + s_{i+1}²; `values` are the eigenvalues of A."""
+    best = np.full(len(values), whole)
+    for t in np.geomspace(1e-6, 10.0, 40) * max(values[0], np.finfo(float).tiny):
+        inside = np.linalg.eigvalsh(np.diag(values) + BtB / t)
+        outside = np.full(len(values), delta + t)
+        together = np.sort(np.concatenate([inside, outside]))[::-1][: len(values)]
+        best = np.minimum(best, np.cumsum(together))
+    return np.minimum(best + rounding * whole, whole)
+
+
+def _fix_signs(spectrum: Spectrum) -> Spectrum:
+    """The leading pair nonnegative (Perron-Frobenius), the largest entry of every other v positive."""
+    U, V = np.asfortranarray(spectrum.U), np.asfortranarray(spectrum.V)
+    if V.shape[1] == 0:
+        return spectrum
+    largest = V[np.abs(V).argmax(axis=0), np.arange(V.shape[1])]
+    signs = np.where(largest < 0, -1.0, 1.0).astype(V.dtype)
+    signs[0] = -1.0 if V[:, 0].sum() < 0 else 1.0
+    U, V = U * signs, V * signs
+    noise = 100.0 * float(np.finfo(V.dtype).eps)
+    for F in (U, V):
+        leading = F[:, 0]
+        leading[(leading < 0) & (leading > -noise)] = 0.0
+    return replace(spectrum, U=U, V=V)

@@ -1,0 +1,363 @@
+"""`enmf.factorize` and `enmf.certify`: a start, a descent, a certificate (paper, Algorithm 3)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from enmf import parallel, registry
+from enmf.exterior.pipeline import PAPER, ExteriorOptions, exterior_start
+from enmf.exterior.rotation import Rotation
+from enmf.exterior.svd import Spectrum, sharpen, truncated_svd
+from enmf.iterate import Iterate, Penalty
+from enmf.matrix import DenseMatrix, Matrix, SparseMatrix
+from enmf.optimality import Certificate, balance, make_certificate
+from enmf.progress import display
+from enmf.result import Result
+from enmf.solvers.base import Method
+from enmf.solvers.loop import descend
+from enmf.stopping import Monitor, Progress, Stopping, interruptible
+from enmf.validation import (
+    Problem,
+    check_choice,
+    check_factors,
+    check_limits,
+    check_penalty,
+    check_problem,
+    check_rank,
+    make_rng,
+    warn_outside,
+)
+
+FAR = 10.0  # error / bound from which a further start is worth its time
+DEFAULTS = Stopping()
+
+
+def factorize(
+    X: Any,
+    rank: int,
+    method: str = "enmf",
+    *,
+    init: str | tuple[Any, Any] | None = None,
+    tol: float = DEFAULTS.tol,
+    max_iter: int = DEFAULTS.max_iter,
+    time_limit: float | None = None,
+    target_error: float | None = None,
+    random_state: Any = None,
+    n_threads: int | None = None,
+    callback: Callable[[Progress], object] | None = None,
+    verbose: bool | int = False,
+    preset: str | None = None,
+    dtype: Any = None,
+    bound: bool = True,
+    **options: Any,
+) -> Result:
+    """Factorize a nonnegative matrix, X ~ U Vᵀ with U >= 0 and V >= 0, in the Frobenius norm.
+
+    Parameters
+    ----------
+    X : array-like or scipy sparse matrix of shape (n, m)
+        Nonnegative, complete. Rows are samples. Unstored entries of a sparse X are zeros. Never changed.
+    rank : int
+        Number of components r.
+    method : str
+        "enmf" (the exterior method) or a descent method by name, see `enmf.methods()`.
+    init : str or (U, V), optional
+        Start by name, see `enmf.initializations()`, or factors to start from. Default: "exterior" for "enmf",
+        "nndsvdar" otherwise.
+    tol : float
+        The run has converged when the scale-free KKT residual (`Certificate.kkt`) is at most `tol`. When the relative
+        error is below 1 %, the threshold shrinks in proportion, so that a nearly exact factorization is not ended early.
+    max_iter : int
+        Largest number of descent iterations.
+    time_limit : float, optional
+        Seconds after which the factors reached so far are returned.
+    target_error : float, optional
+        End as soon as ||X - U Vᵀ||_F is at most this.
+    random_state : int, RandomState, Generator or None
+        Seed; the same seed gives the same result, whatever the number of threads.
+    n_threads : int, optional
+        Threads for BLAS and for our kernels. Default: what BLAS may use now.
+    callback : callable, optional
+        Called with a `Progress` (iteration, phase, seconds, error, kkt, passes, U, V) each iteration; a true return value
+        ends the run with status "interrupted".
+    verbose : bool
+        Show progress while running.
+    preset : {"paper"}, optional
+        Follow the paper to the letter: exact SVD, rotation from the identity with constant rho, penalty stage and HALS
+        on X. Options given explicitly still win.
+    dtype : {float32, float64}, optional
+        Precision to work in. Default: that of X if it is one of these, else float64.
+    bound : bool
+        Compute the Eckart-Young bound of the certificate also where that needs extra passes over X (large X). With
+        False it is 0 there, which is a bound too.
+    **options
+        Fields of `enmf.exterior.pipeline.ExteriorOptions` (svd, rotation, feasibility, surrogate, ...), `descent` (the
+        descent method of "enmf", default "e-hals"), parameters of the descent method, and penalty weights l1_U, l2_U,
+        l1_V, l2_V.
+
+    Returns
+    -------
+    Result
+        U, V, error, status, certificate, trace, phases.
+
+    Examples
+    --------
+    >>> import enmf
+    >>> from sklearn.datasets import load_digits
+    >>> result = enmf.factorize(load_digits().data, 10, random_state=0)
+    >>> result.status
+    'converged'
+    >>> bool(result.U.min() >= 0), bool(result.V.min() >= 0)
+    (True, True)
+    >>> result.certificate.stationary
+    True
+    """
+    check_limits(tol, max_iter, time_limit, target_error, n_threads)
+    check_choice("method", method, registry.methods())
+    rng = make_rng(random_state)
+    problem = check_problem(X, dtype)
+    rank = check_rank(rank, problem.X)
+    choices = _sort_options(method, preset, options)
+    penalty = check_penalty(problem, **choices.weights)
+    start = _check_start(init, method, problem, rank)
+
+    stopping = Stopping(tol, int(max_iter), time_limit, target_error)
+    with parallel.limit(n_threads), display(verbose, callback) as watch:
+        monitor = Monitor(stopping, problem.X, watch, problem.scale)
+        with interruptible(monitor):
+            it, status, spectrum, rotation = _run(problem.X, rank, start, choices, penalty, monitor, rng)
+            result = _finish(it, status, spectrum, rotation, monitor, problem.scale, rng, bound)
+    _warn(result, stopping, monitor.interrupted and callback is None)
+    return result
+
+
+def certify(
+    X: Any, U: Any, V: Any, *, tol: float = DEFAULTS.tol, random_state: Any = 0, n_threads: int | None = None
+) -> Certificate:
+    """Certificate of factors from any library: how close to the best possible, and whether stationary.
+
+    Parameters
+    ----------
+    X : array-like or scipy sparse matrix of shape (n, m)
+    U, V : array-like of shape (n, r) and (m, r)
+        For scikit-learn's W and H: U = W, V = H.T.
+    tol : float
+        KKT residual up to which the factors count as stationary.
+    random_state : int, RandomState, Generator or None
+        Seed of the SVD of a large X.
+    n_threads : int, optional
+
+    Examples
+    --------
+    >>> import enmf
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.decomposition import NMF
+    >>> X = load_digits().data
+    >>> model = NMF(8, init="nndsvd", max_iter=1000).fit(X)
+    >>> certificate = enmf.certify(X, model.transform(X), model.components_.T)
+    >>> bool(certificate.ratio > 1.0)
+    True
+    """
+    problem = check_problem(X)
+    U, V = check_factors(U, V, problem.X, None, problem.scale)
+    with parallel.limit(n_threads):
+        rng = make_rng(random_state)
+        it = Iterate(problem.X, U, V)
+        balance(it, sort=False)
+        spectrum = None
+        if it.rank < min(problem.X.shape):
+            spectrum = sharpen(problem.X, truncated_svd(problem.X, it.rank, rng=rng), rng=rng)
+        lower_bound = spectrum.lower_bound(it.rank) if spectrum is not None else 0.0
+        return _in_users_units(make_certificate(it, lower_bound, tol), problem.scale)
+
+
+class _Choices:
+    """Options sorted by whom they concern."""
+
+    def __init__(self, exterior: ExteriorOptions, descent: Method, weights: dict[str, float]) -> None:
+        self.exterior, self.descent, self.weights = exterior, descent, weights
+
+
+def _sort_options(method: str, preset: str | None, options: dict[str, Any]) -> _Choices:
+    if preset not in (None, "paper"):
+        raise ValueError(f"preset={preset!r} is not known; choose 'paper' or None")
+    options = {**(PAPER if preset == "paper" else {}), **options}
+    default = "hals" if preset == "paper" else "e-hals"
+    name = options.pop("descent", default) if method == "enmf" else method
+    check_choice("descent", name, list(registry.DESCENTS))
+    of_exterior = {field.name for field in fields(ExteriorOptions)}
+    of_penalty = {field.name for field in fields(Penalty)}
+    exterior = {key: value for key, value in options.items() if key in of_exterior}
+    weights = {key: value for key, value in options.items() if key in of_penalty}
+    rest = {key: value for key, value in options.items() if key not in of_exterior | of_penalty}
+    try:
+        descent = registry.DESCENTS[name](**rest)
+    except TypeError:
+        known = sorted(of_exterior | of_penalty | {"descent"})
+        raise TypeError(
+            f"unknown option {', '.join(map(repr, rest))} for method {method!r} with descent {name!r}; besides the "
+            f"parameters of the descent method there are {', '.join(known)}"
+        ) from None
+    return _Choices(ExteriorOptions(**exterior), descent, weights)
+
+
+def _check_start(
+    init: Any, method: str, problem: Problem, rank: int
+) -> str | tuple[np.ndarray, np.ndarray]:
+    if init is None:
+        return "exterior" if method == "enmf" else "nndsvdar"
+    if isinstance(init, str):
+        return check_choice("init", init, registry.initializations())
+    try:
+        U, V = init
+    except (TypeError, ValueError):
+        raise TypeError("init must be a name or a pair (U, V) of factors") from None
+    return check_factors(U, V, problem.X, rank, problem.scale, ("init U", "init V"))
+
+
+def _run(
+    X: Matrix,
+    rank: int,
+    start: str | tuple[np.ndarray, np.ndarray],
+    choices: _Choices,
+    penalty: Penalty,
+    monitor: Monitor,
+    rng: np.random.Generator,
+) -> tuple[Iterate, str, Spectrum | None, Rotation | None]:
+    """Start and descent; the spectrum and the rotation where the start has them."""
+    max_iter = monitor.stopping.max_iter
+    if X.squared_norm() == 0.0:
+        zeros = (np.zeros((length, rank), X.dtype, order="F") for length in X.shape)
+        return Iterate(X, *zeros, penalty), "global_optimum", None, None
+    if start == "exterior" and rank >= min(X.shape) and not penalty:
+        it = Iterate(X, *_trivial(X, rank))
+        return it, descend(it, choices.descent, monitor, max_iter=0), None, None
+    if start != "exterior":
+        if isinstance(start, str):
+            with monitor.phase("init"):
+                U, V = registry.STARTS[start](X, rank, rng)
+        else:
+            U, V = start
+        it = Iterate(X, U, V, penalty)
+        return it, descend(it, choices.descent, monitor, max_iter=max_iter), None, None
+
+    exterior = choices.exterior
+    found = exterior_start(X, min(rank, *X.shape), exterior, monitor, rng)
+    it = Iterate(X, *_padded(found.U, found.V, rank), penalty)
+    status = descend(it, choices.descent, monitor, max_iter=max_iter)
+    for _ in range(exterior.restarts):
+        if status not in ("converged", "stalled") or penalty or not _far_from_bound(it, monitor):
+            break
+        again = exterior_start(X, rank, replace(exterior, rotation="random"), monitor, rng, found.spectrum)
+        other = Iterate(X, again.U, again.V)
+        other_status = descend(other, type(choices.descent)(), monitor, max_iter=max_iter)
+        if other.squared_error() < it.squared_error():
+            it, status, found = other, other_status, again
+    return it, status, found.spectrum, found.rotation
+
+
+def _far_from_bound(it: Iterate, monitor: Monitor) -> bool:
+    return math.sqrt(max(it.squared_error(), 0.0)) > FAR * max(monitor.lower_bound, 1e-8 * monitor.whole)
+
+
+def _trivial(X: Matrix, rank: int) -> tuple[np.ndarray, np.ndarray]:
+    """X = X I or X = I X, exact, where the rank is not below a side of X."""
+    assert isinstance(X, (DenseMatrix, SparseMatrix))
+    array = X.array if isinstance(X, DenseMatrix) else X.csr.toarray()
+    n, m = X.shape
+    if m <= n:
+        return _padded(array, np.eye(m, dtype=X.dtype), rank)
+    return _padded(np.eye(n, dtype=X.dtype), array.T, rank)
+
+
+def _padded(U: np.ndarray, V: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
+    """Zero components up to the rank."""
+    missing = rank - U.shape[1]
+    if missing <= 0:
+        return U, V
+    return tuple(np.asfortranarray(np.pad(F, ((0, 0), (0, missing)))) for F in (U, V))  # type: ignore[return-value]
+
+
+def _finish(
+    it: Iterate,
+    status: str,
+    spectrum: Spectrum | None,
+    rotation: Rotation | None,
+    monitor: Monitor,
+    scale: float,
+    rng: np.random.Generator,
+    bound: bool,
+) -> Result:
+    """Order and scale of the components, bound, certificate, and the user's units."""
+    X, rank = it.X, it.rank
+    with monitor.phase("certificate"):
+        if it.penalty:
+            size = np.sqrt(np.diag(it.UtU).astype(np.float64) * np.diag(it.VtV))
+            it.arrange(np.argsort(-size, kind="stable"), np.ones(rank))
+        else:
+            balance(it)
+        if bound and not monitor.interrupted and rank < min(X.shape) and X.squared_norm() > 0:
+            if spectrum is None:
+                spectrum = truncated_svd(X, rank, rng=rng)
+            spectrum = sharpen(X, spectrum, rng=rng)
+        lower_bound = spectrum.lower_bound(rank) if spectrum is not None else 0.0
+        certificate = make_certificate(it, lower_bound, monitor.stopping.tol)
+    if certificate.globally_optimal and status in ("converged", "stalled", "max_iter"):
+        status = "global_optimum"
+    root = np.asarray(math.sqrt(scale), X.dtype)
+    return Result(
+        U=np.ascontiguousarray(it.U * root),
+        V=np.ascontiguousarray(it.V * root),
+        status=status,
+        n_iter=monitor.phases["descent"].iterations if "descent" in monitor.phases else 0,
+        certificate=_in_users_units(certificate, scale),
+        trace=monitor.trace,
+        phases=monitor.phases,
+        rotation=rotation,
+        spectrum=spectrum,
+    )
+
+
+def _in_users_units(certificate: Certificate, scale: float) -> Certificate:
+    if scale == 1.0:
+        return certificate
+    return replace(
+        certificate,
+        error=certificate.error * scale,
+        lower_bound=certificate.lower_bound * scale,
+        kkt_max=certificate.kkt_max * scale * scale,
+        kkt_sum=certificate.kkt_sum * scale * scale,
+        min_gradient=certificate.min_gradient * scale * math.sqrt(scale),
+    )
+
+
+def _warn(result: Result, stopping: Stopping, by_user: bool) -> None:
+    """One warning for a run that did not end as wished, with the value reached and the remedy."""
+    c = result.certificate
+    if result.status == "max_iter" and stopping.tol > 0 and not c.stationary:
+        warn_outside(
+            f"not converged after max_iter={stopping.max_iter} iterations: the KKT residual is {c.kkt:.1e}, "
+            f"tol is {stopping.tol:.1e}. Increase max_iter or tol (tol=0 silences this warning)",
+            ConvergenceWarning,
+        )
+    elif result.status == "interrupted" and by_user:
+        warn_outside(
+            f"interrupted after {result.n_iter} iterations: these are the best factors so far, with a KKT residual "
+            f"of {c.kkt:.1e}",
+            ConvergenceWarning,
+        )
+    if c.dead_components and result.U.shape[0] and c.relative_error > 1e-8 and len(c.dead_components) < c.rank:
+        warn_outside(
+            f"{len(c.dead_components)} of {c.rank} components are zero: a smaller rank gives the same error, "
+            f"or another random_state a smaller one",
+            UserWarning,
+        )
+
+
+__all__ = ["certify", "factorize"]

@@ -1,0 +1,178 @@
+"""A pair of factors together with the products of X that belong to it.
+
+A product is computed when it is first asked for and kept until its factor changes. So the product that a step needs
+next also serves the error and the KKT residual of the step before: measuring costs no pass over X.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from enmf import parallel
+from enmf.kernels import gradient
+from enmf.kernels.sweep import BLOCK
+from enmf.matrix import Matrix
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """l1 sum(F) + l2/2 ||F||² for each factor, added to 1/2 ||X - U Vᵀ||²."""
+
+    l1_U: float = 0.0
+    l2_U: float = 0.0
+    l1_V: float = 0.0
+    l2_V: float = 0.0
+
+    def __bool__(self) -> bool:
+        return any((self.l1_U, self.l2_U, self.l1_V, self.l2_V))
+
+
+@dataclass(frozen=True)
+class GradientMeasure:
+    """Sizes of the gradient D of one factor F."""
+
+    squares: np.ndarray  # r: sum of squares of the projected gradient, one a component
+    largest_product: float  # max(D * F)
+    sum_product: float  # sum(D * F)
+    smallest: float  # min(D)
+
+
+class Iterate:
+    """Factors U (n x r) and V (m x r), in Fortran order, of the matrix X."""
+
+    def __init__(self, X: Matrix, U: np.ndarray, V: np.ndarray, penalty: Penalty | None = None) -> None:
+        self.X = X
+        self.penalty = penalty or Penalty()
+        self.U = np.asfortranarray(U, dtype=X.dtype)
+        self.V = np.asfortranarray(V, dtype=X.dtype)
+        self.U_changed()
+        self.V_changed()
+
+    @property
+    def rank(self) -> int:
+        return self.U.shape[1]
+
+    def set_U(self, U: np.ndarray) -> None:
+        self.U = U
+        self.U_changed()
+
+    def set_V(self, V: np.ndarray) -> None:
+        self.V = V
+        self.V_changed()
+
+    def U_changed(self) -> None:
+        self._XtU: np.ndarray | None = None
+        self._UtU: np.ndarray | None = None
+
+    def V_changed(self) -> None:
+        self._XV: np.ndarray | None = None
+        self._VtV: np.ndarray | None = None
+
+    @property
+    def XV(self) -> np.ndarray:  # n x r
+        if self._XV is None:
+            self._XV = self.X.times(self.V)
+        return self._XV
+
+    @property
+    def XtU(self) -> np.ndarray:  # m x r
+        if self._XtU is None:
+            self._XtU = self.X.transpose_times(self.U)
+        return self._XtU
+
+    @property
+    def UtU(self) -> np.ndarray:  # r x r
+        if self._UtU is None:
+            self._UtU = self.U.T @ self.U
+        return self._UtU
+
+    @property
+    def VtV(self) -> np.ndarray:  # r x r
+        if self._VtV is None:
+            self._VtV = self.V.T @ self.V
+        return self._VtV
+
+    def arrange(self, order: np.ndarray, scale: np.ndarray) -> None:
+        """Columns in this order, U times `scale` and V over it, products at hand included."""
+        up, down = (np.asarray(f, self.U.dtype)[order] for f in (scale, 1.0 / scale))
+        pick = np.ix_(order, order)
+        XV, XtU, UtU, VtV = self._XV, self._XtU, self._UtU, self._VtV
+        self.set_U(np.asfortranarray(self.U[:, order] * up))
+        self.set_V(np.asfortranarray(self.V[:, order] * down))
+        self._XV = None if XV is None else np.asfortranarray(XV[:, order] * down)
+        self._XtU = None if XtU is None else np.asfortranarray(XtU[:, order] * up)
+        self._UtU = None if UtU is None else UtU[pick] * np.outer(up, up)
+        self._VtV = None if VtV is None else VtV[pick] * np.outer(down, down)
+
+    def normal_U(self) -> tuple[np.ndarray, np.ndarray]:
+        """G (r x r) and B (n x r) such that the gradient with respect to U is U G - B, penalty included."""
+        return _penalized(self.VtV, self.XV, self.penalty.l1_U, self.penalty.l2_U)
+
+    def normal_V(self) -> tuple[np.ndarray, np.ndarray]:
+        """G (r x r) and B (m x r) such that the gradient with respect to V is V G - B, penalty included."""
+        return _penalized(self.UtU, self.XtU, self.penalty.l1_V, self.penalty.l2_V)
+
+    def squared_error(self) -> float:
+        """||X - U Vᵀ||². From the products at hand when that keeps enough digits, else from the residual."""
+        whole = self.X.squared_norm()
+        if self._XV is not None or self._XtU is None:
+            cross = inner(self.XV, self.U)
+        else:
+            cross = inner(self.XtU, self.V)
+        value = whole - 2.0 * cross + inner(self.UtU, self.VtV)
+        if value < _safe_share(self.X.dtype) * whole:
+            passes = self.X.passes
+            value = self.X.squared_residual(self.U, self.V)
+            self.X.passes = passes  # measuring is not a step of the method
+        return value
+
+    def squared_penalty(self) -> float:
+        """Twice the penalty, so that squared_error() + squared_penalty() is twice the objective."""
+        p = self.penalty
+        if not p:
+            return 0.0
+        linear = p.l1_U * float(self.U.sum(dtype=np.float64)) + p.l1_V * float(self.V.sum(dtype=np.float64))
+        return 2.0 * linear + p.l2_U * float(np.trace(self.UtU)) + p.l2_V * float(np.trace(self.VtV))
+
+    def measure_U(self) -> GradientMeasure:
+        return measure_gradient(self.U, *self.normal_U())
+
+    def measure_V(self) -> GradientMeasure:
+        return measure_gradient(self.V, *self.normal_V())
+
+
+def _penalized(G: np.ndarray, B: np.ndarray, l1: float, l2: float) -> tuple[np.ndarray, np.ndarray]:
+    if l2:
+        G = G + np.asarray(l2, G.dtype) * np.eye(len(G), dtype=G.dtype)
+    if l1:
+        B = B - np.asarray(l1, B.dtype)
+    return G, B
+
+
+def _safe_share(dtype: np.dtype) -> float:
+    """Share of ||X||² below which ||X||² - 2<XV,U> + <UᵀU,VᵀV> has lost too many digits."""
+    return 1e-11 if dtype == np.float64 else 1e-5
+
+
+def inner(A: np.ndarray, B: np.ndarray) -> float:
+    """<A, B> accumulated in double precision."""
+    if A.dtype == np.float64:
+        return float(np.vdot(A.T, B.T))
+    return float(np.einsum("ij,ij->", A.T, B.T, dtype=np.float64))
+
+
+def measure_gradient(F: np.ndarray, G: np.ndarray, B: np.ndarray) -> GradientMeasure:
+    """Measure F G - B for a factor F (n x r, Fortran order)."""
+    n, r = F.shape
+    partial = np.empty((-(-n // BLOCK), r + gradient.EXTRAS))
+    bounds = parallel.even_bounds(n, 2.0 * r * r, BLOCK)
+    parallel.run(gradient.measure, bounds, F.T, B.T, np.ascontiguousarray(G), partial)
+    extras = partial[:, r:]
+    return GradientMeasure(
+        squares=partial[:, :r].sum(axis=0),
+        largest_product=float(extras[:, gradient.LARGEST_PRODUCT].max()),
+        sum_product=float(extras[:, gradient.SUM_PRODUCT].sum()),
+        smallest=float(extras[:, gradient.SMALLEST_GRADIENT].min()),
+    )

@@ -1,0 +1,53 @@
+"""Products of a sparse matrix in CSR form with a block of columns: P = (S C)ᵀ.
+
+`columns` is C (m x r, C order: the r numbers of a row lie together), `out` is r x n. Xᵀ U uses the same kernel on the
+CSR form of Xᵀ.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+ROWS = 32  # rows of S gathered before they are written to `out` transposed
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "nsz", "reassoc"})
+def times(start, stop, indptr, indices, data, columns, out):  # type: ignore[no-untyped-def]
+    """out[:, i] = sum_e data[e] * columns[indices[e], :] over the stored entries e of row i, for start <= i < stop."""
+    r = columns.shape[1]
+    rows = np.empty((ROWS, r), out.dtype)
+    for first in range(start, stop, ROWS):
+        height = min(ROWS, stop - first)
+        for i in range(height):
+            row = rows[i]
+            for k in range(r):
+                row[k] = 0
+            for e in range(indptr[first + i], indptr[first + i + 1]):
+                value = data[e]
+                source = columns[indices[e]]
+                for k in range(r):
+                    row[k] += value * source[k]
+        for k in range(r):
+            for i in range(height):
+                out[k, first + i] = rows[i, k]
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "nsz", "reassoc"})
+def residual(start, stop, indptr, indices, data, U, V, partial):  # type: ignore[no-untyped-def]
+    """partial[i] = sum over the stored entries e of row i of (data[e] - p)² - p², p = U[i] . V[indices[e]].
+
+    U and V in C order. Adding ||U Vᵀ||² gives ||S - U Vᵀ||²: entries that are not stored contribute p².
+    """
+    r = U.shape[1]
+    for i in range(start, stop):
+        total = 0.0
+        left = U[i]
+        for e in range(indptr[i], indptr[i + 1]):
+            right = V[indices[e]]
+            p = 0.0
+            for k in range(r):
+                p += left[k] * right[k]
+            value = np.float64(data[e])
+            total += value * (value - 2.0 * p)
+        partial[i] = total

@@ -1,0 +1,8 @@
+"""The only rooms that know what X is. Everything else asks a `Matrix` for products."""
+
+from enmf.matrix.base import Matrix
+from enmf.matrix.dense import DenseMatrix
+from enmf.matrix.lowrank import LowRankMatrix
+from enmf.matrix.sparse import SparseMatrix
+
+__all__ = ["DenseMatrix", "LowRankMatrix", "Matrix", "SparseMatrix"]

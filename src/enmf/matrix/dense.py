@@ -1,0 +1,48 @@
+"""X in an ndarray, C or Fortran order."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from enmf.matrix.base import Matrix, dense_squared_residual, product_cost, row_blocks
+
+
+class DenseMatrix(Matrix):
+    def __init__(self, array: np.ndarray) -> None:
+        super().__init__(array.shape, array.dtype)
+        self.array = array
+
+    @cached_property
+    def cost_per_column(self) -> float:  # type: ignore[override]
+        nonzeros = sum(int(np.count_nonzero(self.array[rows])) for rows in row_blocks(*self.shape))
+        return product_cost(*self.shape, nonzeros)
+
+    def _times(self, V: np.ndarray) -> np.ndarray:
+        return (V.T @ self.array.T).T
+
+    def _transpose_times(self, U: np.ndarray) -> np.ndarray:
+        return (U.T @ self.array).T
+
+    def _compute_squared_norm(self) -> float:
+        total = 0.0
+        for rows in row_blocks(*self.shape):
+            flat = self.array[rows].astype(np.float64, copy=False).ravel(order="K")
+            total += float(flat @ flat)
+        return total
+
+    def _squared_residual(self, U: np.ndarray, V: np.ndarray) -> float:
+        V64 = V.astype(np.float64, copy=False)
+        return sum(dense_squared_residual(self.array[rows], U[rows], V64) for rows in row_blocks(*self.shape))
+
+    def gram(self) -> np.ndarray:
+        self.passes += 1
+        A = self.array if self.shape[0] <= self.shape[1] else self.array.T
+        if A.dtype == np.float64:
+            return A @ A.T
+        gram = np.zeros((A.shape[0], A.shape[0]))
+        for columns in row_blocks(A.shape[1], A.shape[0]):
+            block = A[:, columns].astype(np.float64)
+            gram += block @ block.T
+        return gram

@@ -1,0 +1,162 @@
+"""KKT residuals of a pair (U, V), and the certificate that a result carries.
+
+The problem is min 1/2 ||X - U Vᵀ||² over U >= 0, V >= 0 (paper, eq. 1). Its KKT conditions (paper, appendix "KKT
+Optimality Conditions") hold when the projected gradient is zero: D where the factor is positive, min(D, 0) where it is 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from enmf.iterate import GradientMeasure, Iterate
+from enmf.stopping import reached_bound
+
+
+def kkt_residual(it: Iterate) -> float:
+    """Scale-free KKT residual of an iterate; costs no pass when its products are at hand."""
+    return scale_free_kkt(it, it.measure_U(), it.measure_V())
+
+
+def scale_free_kkt(it: Iterate, of_U: GradientMeasure, of_V: GradientMeasure) -> float:
+    """Norm of the projected gradient at column-balanced factors, over ||X||^1.5.
+
+    (U D, V D⁻¹) is the same solution for every positive diagonal D, but its gradient is not; balancing the columns,
+    ||u_j|| = ||v_j||, picks one of them. A component with u_j = 0 or v_j = 0 is the balanced pair (0, 0), whose gradient
+    is zero. A penalty fixes the scale of the columns, so nothing is balanced then.
+    """
+    whole = it.X.squared_norm()
+    if whole == 0.0:
+        return 0.0
+    if it.penalty:
+        total = float(of_U.squares.sum() + of_V.squares.sum())
+    else:
+        u = np.sqrt(np.diag(it.UtU).astype(np.float64))
+        v = np.sqrt(np.diag(it.VtV).astype(np.float64))
+        alive = (u > 0) & (v > 0)
+        ratio = np.divide(u, v, out=np.zeros_like(u), where=alive)
+        inverse = np.divide(v, u, out=np.zeros_like(u), where=alive)
+        total = float(of_U.squares @ ratio + of_V.squares @ inverse)
+    return float(np.sqrt(total) / whole**0.75)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is known about a pair of factors, whoever computed it.
+
+    Attributes
+    ----------
+    error : float
+        ||X - U Vᵀ||_F.
+    relative_error : float
+        error / ||X||_F.
+    lower_bound : float
+        Eckart-Young: no factorization of this rank, nonnegative or not, has a smaller error. Never above the true bound;
+        with an iterative SVD this holds with a probability above 1 - 1e-9.
+    ratio : float
+        error / lower_bound (1 where both are zero). 1 means globally optimal.
+    gap : float
+        (error - lower_bound) / ||X||_F.
+    kkt : float
+        Scale-free KKT residual: norm of the projected gradient at column-balanced factors over ||X||^1.5.
+    kkt_max, kkt_sum : float
+        max and sum of gradient * factor over both balanced factors (the paper's delta_W and sigma_W).
+    min_gradient : float
+        Smallest entry of both gradients; not much below zero at a stationary point, where the factor is zero.
+    globally_optimal : bool
+        ratio <= 1 + 1e-6 or gap <= 1e-8.
+    stationary : bool
+        kkt <= tol.
+    rank : int
+    dead_components : tuple of int
+        Components with a zero column in U or V.
+    tol : float
+        Tolerance behind `stationary`.
+    """
+
+    error: float
+    relative_error: float
+    lower_bound: float
+    ratio: float
+    gap: float
+    kkt: float
+    kkt_max: float
+    kkt_sum: float
+    min_gradient: float
+    globally_optimal: bool
+    stationary: bool
+    rank: int
+    dead_components: tuple[int, ...]
+    tol: float
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values, for JSON."""
+        return {**asdict(self), "dead_components": list(self.dead_components)}
+
+    def __str__(self) -> str:
+        optimal = "yes: the bound is met" if self.globally_optimal else "not proven"
+        stationary = f"{'yes' if self.stationary else 'no'} (tolerance {self.tol:.0e})"
+        rows = [
+            ("rank", f"{self.rank}"),
+            ("error ||X - UVᵀ||", f"{self.error:.6g}   ({100 * self.relative_error:.4g} % of ||X||)"),
+            ("best possible (SVD bound)", f"{self.lower_bound:.6g}"),
+            ("error / bound", f"{self.ratio:.6f}"),
+            ("KKT residual (scale-free)", f"{self.kkt:.2e}"),
+            ("stationary", stationary),
+            ("globally optimal", optimal),
+        ]
+        if self.dead_components:
+            rows.append(("dead components", ", ".join(map(str, self.dead_components))))
+        width = max(len(name) for name, _ in rows)
+        return "\n".join(["Certificate", *(f"  {name:<{width}}  {value}" for name, value in rows)])
+
+
+def make_certificate(it: Iterate, lower_bound: float, tol: float) -> Certificate:
+    """The certificate of an iterate with balanced columns; the products it has at hand are used."""
+    whole = float(np.sqrt(it.X.squared_norm()))
+    error = accurate_error(it)
+    of_U, of_V = it.measure_U(), it.measure_V()
+    kkt = scale_free_kkt(it, of_U, of_V)
+    lower_bound = min(lower_bound, error)  # rounding in the error must not put it below a bound it meets
+    alive = (np.diag(it.UtU) > 0) & (np.diag(it.VtV) > 0)
+    return Certificate(
+        error=error,
+        relative_error=error / whole if whole > 0 else 0.0,
+        lower_bound=lower_bound,
+        ratio=error / lower_bound if lower_bound > 0 else (1.0 if error <= 1e-8 * whole else float("inf")),
+        gap=(error - lower_bound) / whole if whole > 0 else 0.0,
+        kkt=kkt,
+        kkt_max=max(of_U.largest_product, of_V.largest_product),
+        kkt_sum=of_U.sum_product + of_V.sum_product,
+        min_gradient=min(of_U.smallest, of_V.smallest),
+        globally_optimal=reached_bound(error, lower_bound, whole),
+        stationary=kkt <= tol,
+        rank=it.rank,
+        dead_components=tuple(np.flatnonzero(~alive).tolist()),
+        tol=tol,
+    )
+
+
+def accurate_error(it: Iterate) -> float:
+    """||X - U Vᵀ||, from the products at hand where they give ten digits, else from the residual itself."""
+    if it.X.dtype == np.float64:
+        squared = it.squared_error()
+        if squared > 1e-4 * it.X.squared_norm():
+            return float(np.sqrt(squared))
+    return float(np.sqrt(it.X.squared_residual(it.U, it.V)))
+
+
+def balance(it: Iterate, sort: bool = True) -> None:
+    """Columns with ||u_j|| = ||v_j||, largest first; a component with a zero column becomes zero in both factors."""
+    u = np.sqrt(np.diag(it.UtU).astype(np.float64))
+    v = np.sqrt(np.diag(it.VtV).astype(np.float64))
+    alive = (u > 0) & (v > 0)
+    if not alive.all():
+        it.set_U(np.asfortranarray(np.where(alive, it.U, 0)))
+        it.set_V(np.asfortranarray(np.where(alive, it.V, 0)))
+    size = np.where(alive, u * v, 0.0)
+    order = np.argsort(-size, kind="stable") if sort else np.arange(it.rank)
+    scale = np.ones(it.rank)
+    np.sqrt(np.divide(v, u, out=scale, where=alive), out=scale)
+    it.arrange(order, scale)

@@ -1,0 +1,41 @@
+"""Names of methods and starts. A new one is one file and one line here; the contract test finds it.
+
+A method is a class with a `step`; its constructor's parameters are its options. "enmf" is the exterior start followed by
+the descent method named in its option `descent`, so "exterior" is a start for every other method too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from enmf.initializations import nndsvd, random
+from enmf.matrix import Matrix
+from enmf.solvers.base import Method
+from enmf.solvers.grad_mult import GradMult
+from enmf.solvers.gradient import Gradient
+from enmf.solvers.hals import HALS, AcceleratedHALS, ExtrapolatedHALS
+
+Start = Callable[[Matrix, int, np.random.Generator], tuple[np.ndarray, np.ndarray]]
+
+DESCENTS: dict[str, type[Method]] = {
+    method.name: method for method in (HALS, AcceleratedHALS, ExtrapolatedHALS, GradMult, Gradient)
+}
+
+STARTS: dict[str, Start] = {
+    "random": random.random,
+    "nndsvd": nndsvd.nndsvd,
+    "nndsvda": nndsvd.nndsvda,
+    "nndsvdar": nndsvd.nndsvdar,
+}
+
+
+def methods() -> list[str]:
+    """Names accepted as `method` by `enmf.factorize`."""
+    return ["enmf", *DESCENTS]
+
+
+def initializations() -> list[str]:
+    """Names accepted as `init` by `enmf.factorize`."""
+    return ["exterior", *STARTS]

@@ -1,0 +1,60 @@
+"""What `enmf.factorize` returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from enmf.exterior.rotation import Rotation
+from enmf.exterior.svd import Spectrum
+from enmf.optimality import Certificate
+from enmf.trace import Phase, Trace
+
+
+@dataclass(frozen=True)
+class Result:
+    """Factors of X ~ U Vᵀ with everything that is known about them.
+
+    Attributes
+    ----------
+    U, V : ndarray of shape (n, r) and (m, r)
+        Nonnegative. Columns are balanced, ||u_j|| = ||v_j||, and sorted by decreasing size (unless a penalty, which
+        depends on the scale of the columns, was given: then only sorted).
+    error : float
+        ||X - U Vᵀ||_F.
+    status : str
+        Why the run ended, see `enmf.stopping`.
+    n_iter : int
+        Descent iterations.
+    certificate : Certificate
+    trace : Trace
+        One row an iteration; `trace.to_frame()` gives a DataFrame.
+    phases : dict of Phase
+        Seconds, passes over X and iterations of each phase.
+    rotation : Rotation or None
+        How far the rotation of the exterior method came.
+    spectrum : Spectrum or None
+        The SVD that was computed, in the units of the work matrix.
+    """
+
+    U: np.ndarray
+    V: np.ndarray
+    status: str
+    n_iter: int
+    certificate: Certificate
+    trace: Trace = field(repr=False)
+    phases: dict[str, Phase] = field(repr=False)
+    rotation: Rotation | None = field(default=None, repr=False)
+    spectrum: Spectrum | None = field(default=None, repr=False)
+
+    @property
+    def error(self) -> float:
+        return self.certificate.error
+
+    def __repr__(self) -> str:
+        c = self.certificate
+        return (
+            f"Result(rank={self.U.shape[1]}, status={self.status!r}, error={c.error:.6g}, "
+            f"relative_error={c.relative_error:.4g}, ratio={c.ratio:.6g}, kkt={c.kkt:.1e}, n_iter={self.n_iter})"
+        )

@@ -1,0 +1,1 @@
+"""Descent methods: one file each, a `step`; loop.py holds the only outer loop."""

@@ -1,0 +1,49 @@
+"""What a descent method supplies."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import numpy as np
+
+from enmf import parallel
+from enmf.iterate import Iterate
+from enmf.kernels.sweep import BLOCK, sweep
+
+
+class Method(ABC):
+    """A method changes an iterate, one step at a time. It knows no tolerances, clocks or printing."""
+
+    name: ClassVar[str]
+    monotone: ClassVar[bool] = True  # the objective never increases
+
+    @abstractmethod
+    def step(self, it: Iterate, objective: float) -> None:
+        """One iteration, in place. `objective` is the squared error (plus penalty) of the iterate as it comes in."""
+
+    def finished(self, it: Iterate) -> bool:
+        """A stage with an end of its own (not a tolerance) says so here."""
+        return False
+
+    def step_flops(self, it: Iterate) -> float:
+        """Rough cost of a step, for deciding how often measuring is worth it."""
+        n, m = it.X.shape
+        return 2.0 * it.rank * it.X.cost_per_column + 4.0 * (n + m) * it.rank**2
+
+
+def coordinate_sweeps(
+    F: np.ndarray,
+    G: np.ndarray,
+    B: np.ndarray,
+    *,
+    max_sweeps: int = 1,
+    progress: float = 0.0,
+    wall: float = np.inf,
+    fixed: np.ndarray | None = None,
+) -> None:
+    """Coordinate sweeps on the factor F (n x r, Fortran order) in place; see `enmf.kernels.sweep`."""
+    n, r = F.shape
+    skip = np.zeros(r, dtype=np.bool_) if fixed is None else fixed
+    bounds = parallel.even_bounds(n, 2.0 * r * r * max_sweeps, BLOCK)
+    parallel.run(sweep, bounds, F.T, B.T, np.ascontiguousarray(G), float(wall), max_sweeps, float(progress), skip)

@@ -1,0 +1,59 @@
+"""The only outer loop: measure, decide, step."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from enmf.iterate import Iterate
+from enmf.optimality import kkt_residual
+from enmf.solvers.base import Method
+from enmf.stopping import Monitor
+
+
+def descend(it: Iterate, method: Method, monitor: Monitor, *, phase: str = "descent", max_iter: int) -> str:
+    """Step until the monitor has a verdict; leaves the best factors seen in `it` and returns the status."""
+    interval = _kkt_interval(it, method)
+    best_objective = math.inf
+    best: tuple[np.ndarray, np.ndarray] | None = None
+    with monitor.phase(phase) as counter:
+        while True:
+            iteration = counter.iterations
+            squared = it.squared_error()
+            objective = squared + it.squared_penalty()
+            error = math.sqrt(max(squared, 0.0))
+            kkt = kkt_residual(it) if iteration % interval == 0 else math.nan
+            monitor.record(iteration, phase, error, kkt, it.U, it.V)
+            status = monitor.verdict(iteration, max_iter, error, kkt)
+            if status is not None:
+                break
+            if not method.monotone and objective < best_objective:
+                best_objective = objective
+                best = it.U.copy(order="F"), it.V.copy(order="F")
+            method.step(it, objective)
+            counter.iterations += 1
+    if best is not None and objective > best_objective and status not in ("converged", "global_optimum"):
+        it.set_U(best[0])
+        it.set_V(best[1])
+    return status
+
+
+def run_stage(it: Iterate, method: Method, monitor: Monitor, *, phase: str, max_iter: int, extra: float = 0.0) -> None:
+    """Steps of a stage that is not judged by the KKT residual: it ends by itself, at `max_iter`, or out of time.
+
+    `extra` is added to the squared error: the part of ||X||² that a low-rank stand-in of X does not have.
+    """
+    with monitor.phase(phase) as counter:
+        while counter.iterations < max_iter and not method.finished(it) and not monitor.out_of_time():
+            squared = it.squared_error()
+            error = math.sqrt(max(squared + extra, 0.0))
+            monitor.record(counter.iterations, phase, error, math.nan, it.U, it.V)
+            method.step(it, squared)
+            counter.iterations += 1
+
+
+def _kkt_interval(it: Iterate, method: Method) -> int:
+    """Iterations between two KKT residuals: measuring them shall cost about a tenth of the steps."""
+    measuring = 2.0 * (it.X.shape[0] + it.X.shape[1]) * it.rank**2
+    return max(1, min(10, math.ceil(10.0 * measuring / method.step_flops(it))))

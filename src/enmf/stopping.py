@@ -1,0 +1,170 @@
+"""When a run ends, and with which word.
+
+global_optimum   the error equals the Eckart-Young bound: nothing can be better
+converged        KKT residual <= tol
+target_reached   error <= target_error
+max_iter, timeout
+stalled          the error has stopped falling (rounding) before the KKT residual came below tol
+interrupted      Ctrl-C, or the callback asked to stop
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from enmf.matrix import Matrix
+from enmf.trace import Phase, Trace, TraceRow
+
+STATUSES = ("global_optimum", "converged", "target_reached", "max_iter", "timeout", "stalled", "interrupted")
+SMALL_ERROR = 0.01  # relative error below which the tolerance shrinks with the error
+PATIENCE = 100  # iterations without progress until a run counts as stalled
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """Limits of a run."""
+
+    tol: float = 1e-5
+    max_iter: int = 2000
+    time_limit: float | None = None
+    target_error: float | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback sees: the row of the trace, and the factors (read only) as they are now."""
+
+    row: TraceRow
+    U: np.ndarray
+    V: np.ndarray
+    lower_bound: float
+
+    def __getattr__(self, name: str) -> Any:
+        if name in TraceRow._fields:
+            return getattr(self.row, name)
+        raise AttributeError(name)
+
+
+class Monitor:
+    """Clock, trace, callback and interrupts of one run."""
+
+    def __init__(
+        self,
+        stopping: Stopping,
+        X: Matrix,
+        callback: Callable[[Progress], object] | None = None,
+        unit: float = 1.0,
+    ) -> None:
+        self.stopping = stopping
+        self.X = X
+        self.whole = math.sqrt(X.squared_norm())
+        self.unit = unit  # errors of the run times this are errors in the user's units
+        self.callback = callback
+        self.trace = Trace()
+        self.phases: dict[str, Phase] = {}
+        self.lower_bound = 0.0
+        self.interrupted = False
+        self._precision = float(np.finfo(X.dtype).eps)
+        self._start = time.perf_counter()
+        self._best = math.inf
+        self._best_at = 0
+
+    def seconds(self) -> float:
+        return time.perf_counter() - self._start
+
+    def out_of_time(self) -> bool:
+        """Asked between iterations of phases that cannot return factors yet."""
+        limit = self.stopping.time_limit
+        return self.interrupted or (limit is not None and self.seconds() >= limit)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[_PhaseCounter]:
+        """Add the cost of the body to the phase of that name."""
+        counter = _PhaseCounter()
+        began, before = self.seconds(), self.X.passes
+        try:
+            yield counter
+        finally:
+            spent = Phase(self.seconds() - began, self.X.passes - before, counter.iterations)
+            self.phases[name] = self.phases.get(name, Phase()) + spent
+
+    def record(self, iteration: int, phase: str, error: float, kkt: float, U: np.ndarray, V: np.ndarray) -> None:
+        """Add a row to the trace and show it to the callback."""
+        row = TraceRow(iteration, phase, self.seconds(), error * self.unit, kkt, self.X.passes)
+        self.trace.append(row)
+        if self.callback is None:
+            return
+        views = U.view(), V.view()
+        for view in views:
+            view.flags.writeable = False
+        try:
+            if self.callback(Progress(row, *views, self.lower_bound * self.unit)):
+                self.interrupted = True
+        except KeyboardInterrupt:
+            self.interrupted = True
+
+    def verdict(self, iteration: int, max_iter: int, error: float, kkt: float) -> str | None:
+        """The status with which a run on X ends here, or None to go on."""
+        limits = self.stopping
+        if self.interrupted:
+            return "interrupted"
+        if reached_bound(error, self.lower_bound, self.whole):
+            return "global_optimum"
+        if kkt <= limits.tol * min(1.0, error / (SMALL_ERROR * self.whole)):
+            return "converged"
+        if limits.target_error is not None and error * self.unit <= limits.target_error:
+            return "target_reached"
+        if limits.time_limit is not None and self.seconds() >= limits.time_limit:
+            return "timeout"
+        if iteration >= max_iter:
+            return "max_iter"
+        if self._stalled(iteration, error):
+            return "stalled"
+        return None
+
+    def _stalled(self, iteration: int, error: float) -> bool:
+        if iteration == 0 or error < self._best * (1.0 - 4.0 * self._precision):
+            self._best, self._best_at = error, iteration
+        return iteration - self._best_at >= PATIENCE and self.stopping.tol > 0
+
+
+class _PhaseCounter:
+    iterations = 0
+
+
+def reached_bound(error: float, lower_bound: float, whole: float) -> bool:
+    """Whether an error equals the bound: a ratio of at most 1 + 1e-6, or a gap of at most 1e-8 ||X||."""
+    return error <= lower_bound * (1.0 + 1e-6) or error - lower_bound <= 1e-8 * whole
+
+
+@contextmanager
+def interruptible(monitor: Monitor) -> Iterator[None]:
+    """The first Ctrl-C asks the run to end after the current iteration, the second one raises KeyboardInterrupt."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler:  # somebody else's handler decides
+        yield
+        return
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if monitor.interrupted:
+            signal.default_int_handler(number, frame)
+        monitor.interrupted = True
+
+    signal.signal(signal.SIGINT, ask)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,272 @@
+"""The one door: every check and cast of user input, every message for bad input. Behind it, nothing is checked again."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import sys
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from enmf.iterate import Penalty
+from enmf.matrix import DenseMatrix, Matrix, SparseMatrix
+from enmf.matrix.base import row_blocks
+
+# Entries outside these ranges are brought to order 1 by an exact power of 4, so that no square leaves the number range.
+SAFE_RANGE = {np.dtype(np.float32): (1e-9, 1e9), np.dtype(np.float64): (1e-70, 1e70)}
+TINY_NEGATIVE = 100  # negative entries up to this many rounding units of the largest entry are taken for zeros
+
+
+@dataclass(frozen=True)
+class Problem:
+    """X ready for work. The user's X is `scale` times it; factors are to be multiplied by sqrt(scale)."""
+
+    X: Matrix
+    scale: float = 1.0
+
+
+def check_problem(X: Any, dtype: Any = None, copy: bool = False) -> Problem:
+    """Turn the user's X into a `Matrix`: dense (ndarray, frame, memmap, nested lists) or scipy sparse.
+
+    float32 and float64 stay as they are; integers, booleans and float16 become float64, or `dtype`.
+    """
+    if sp.issparse(X):
+        array: Any = _check_sparse(X, dtype)
+        values, holder = array.data, SparseMatrix
+    else:
+        array = _check_dense(X, dtype)
+        values, holder = array, DenseMatrix
+    largest, smallest = _extremes(values)
+    _check_values(array, values, largest)
+    if smallest < 0:
+        array = _without_negatives(array, smallest, largest)
+    scale = _power_of_four(largest, array.dtype)
+    if scale != 1.0:
+        array = _divided(array, scale)
+    elif copy and not sp.issparse(array):
+        array = array.copy()
+    return Problem(holder(array), scale)
+
+
+def check_rank(rank: Any, X: Matrix) -> int:
+    """A positive integer; above min(n, m) with a warning."""
+    if isinstance(rank, (bool, np.bool_)) or not isinstance(rank, numbers.Integral):
+        raise TypeError(f"rank must be an integer, got {rank!r} of type {type(rank).__name__}")
+    rank = int(rank)
+    if rank < 1:
+        raise ValueError(f"rank must be at least 1, got {rank}")
+    side = min(X.shape)
+    if rank > side:
+        warn_outside(
+            f"rank {rank} is above min(n, m) = {side}: rank {side} already reproduces X exactly, "
+            f"so {rank - side} components are not needed"
+        )
+    return rank
+
+
+def check_factors(
+    U: Any, V: Any, X: Matrix, rank: int | None, scale: float, names: tuple[str, str] = ("U", "V")
+) -> tuple[np.ndarray, np.ndarray]:
+    """Custom factors: n x r and m x r, finite and nonnegative. Returns copies, scaled to the problem."""
+    checked = []
+    for F, name, length in zip((U, V), names, X.shape):
+        F = np.array(F, dtype=X.dtype, order="F")
+        expected = (length, rank if rank is not None else F.shape[-1] if F.ndim == 2 else "r")
+        if F.ndim != 2 or F.shape != expected:
+            raise ValueError(f"{name} must have shape {expected} for X of shape {X.shape}, got {F.shape}")
+        if not np.isfinite(F).all():
+            raise ValueError(f"{name} has {int((~np.isfinite(F)).sum())} entries that are NaN or infinite")
+        if F.size and F.min() < 0:
+            raise ValueError(f"{name} has {int((F < 0).sum())} negative entries; the smallest is {F.min():.3g}")
+        checked.append(F / np.asarray(np.sqrt(scale), F.dtype))
+        rank = F.shape[1]
+    return checked[0], checked[1]
+
+
+def check_limits(
+    tol: Any, max_iter: Any, time_limit: Any, target_error: Any, n_threads: Any
+) -> None:
+    """Ranges of the numbers that end a run."""
+    _check_number("tol", tol, low=0.0)
+    _check_number("max_iter", max_iter, low=0, integer=True)
+    _check_number("time_limit", time_limit, low=0.0, optional=True)
+    _check_number("target_error", target_error, low=0.0, optional=True)
+    _check_number("n_threads", n_threads, low=1, integer=True, optional=True)
+
+
+def check_choice(name: str, value: Any, allowed: list[str]) -> str:
+    if value not in allowed:
+        raise ValueError(f"{name}={value!r} is not known; choose one of {', '.join(map(repr, allowed))}")
+    return value
+
+
+def check_penalty(problem: Problem, **weights: float) -> Penalty:
+    """Penalty weights of the user's X, in the units of the scaled problem."""
+    for name, value in weights.items():
+        _check_number(name, value, low=0.0)
+    c = problem.scale
+    return Penalty(**{name: float(value) / c / (math.sqrt(c) if name.startswith("l1") else 1.0) for name, value in weights.items()})
+
+
+def make_rng(random_state: Any) -> np.random.Generator:
+    """A Generator from None, an integer, a RandomState, a SeedSequence or a Generator."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(0, 2**31 - 1, size=4))
+    if random_state is None or isinstance(random_state, (numbers.Integral, np.random.SeedSequence)):
+        return np.random.default_rng(None if random_state is None else random_state)  # type: ignore[arg-type]
+    raise TypeError(
+        f"random_state must be None, an integer, numpy RandomState or Generator, got {type(random_state).__name__}"
+    )
+
+
+def _check_number(name: str, value: Any, *, low: float, integer: bool = False, optional: bool = False) -> None:
+    if optional and value is None:
+        return
+    kind = numbers.Integral if integer else numbers.Real
+    if isinstance(value, bool) or not isinstance(value, kind):
+        wanted = "an integer" if integer else "a number"
+        raise TypeError(f"{name} must be {wanted}{' or None' if optional else ''}, got {value!r}")
+    if not value >= low:  # also catches nan
+        raise ValueError(f"{name} must be at least {low}, got {value}")
+
+
+def _target_dtype(given: np.dtype, dtype: Any) -> np.dtype:
+    if given.kind in "OSUVmMc":
+        meaning = {"O": "objects", "c": "complex numbers", "m": "time spans", "M": "dates"}.get(given.kind, "text")
+        raise TypeError(f"X holds {meaning} (dtype {given}); it must hold real numbers. Convert it with X.astype(float)")
+    if dtype is not None:
+        wanted = np.dtype(dtype)
+        if wanted not in SAFE_RANGE:
+            raise TypeError(f"dtype must be float32 or float64, got {wanted}")
+        return wanted
+    return given if given in SAFE_RANGE else np.dtype(np.float64)
+
+
+def _check_dense(X: Any, dtype: Any) -> np.ndarray:
+    if isinstance(X, np.matrix):
+        raise TypeError("X is a numpy.matrix, which behaves unlike arrays; pass np.asarray(X)")
+    array = np.asarray(X)
+    if array.dtype == object:
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError) as problem:
+            raise ValueError(
+                f"X holds objects that are not numbers ({problem}); convert its columns to numbers first"
+            ) from None
+    if array.ndim != 2:
+        hint = "; a single sample is X.reshape(1, -1), a single feature X.reshape(-1, 1)" if array.ndim == 1 else ""
+        raise ValueError(f"X must be a matrix with 2 dimensions, got {array.ndim} (shape {array.shape}){hint}")
+    _check_size(array.shape)
+    array = array.astype(_target_dtype(array.dtype, dtype), copy=False)
+    return array if array.flags.c_contiguous or array.flags.f_contiguous else np.ascontiguousarray(array)
+
+
+def _check_sparse(X: Any, dtype: Any) -> sp.csr_array:
+    if X.ndim != 2:
+        raise ValueError(f"X must be a matrix with 2 dimensions, got {X.ndim} (shape {X.shape})")
+    _check_size(X.shape)
+    csr = sp.csr_array(X)
+    csr = csr.astype(_target_dtype(csr.dtype, dtype), copy=False)
+    if not csr.has_canonical_format:
+        if csr is X or np.shares_memory(csr.data, getattr(X, "data", np.empty(0))):
+            csr = csr.copy()
+        csr.sum_duplicates()
+    return csr
+
+
+def _check_size(shape: tuple[int, ...]) -> None:
+    if 0 in shape:
+        what = "rows (samples)" if shape[0] == 0 else "columns (features)"
+        raise ValueError(f"X has no {what}: shape {shape}. Found array with 0 sample(s) or 0 feature(s)")
+
+
+def _extremes(values: np.ndarray) -> tuple[float, float]:
+    """Largest and smallest entry; nan where there is a nan. A sparse matrix without entries has 0 and 0."""
+    if values.size == 0:
+        return 0.0, 0.0
+    return float(values.max()), float(values.min())
+
+
+def _check_values(array: Any, values: np.ndarray, largest: float) -> None:
+    """NaN and infinities, with their number and the first place."""
+    if np.isfinite(largest) and np.isfinite(values.min() if values.size else 0.0):
+        return
+    nan = np.isnan(values)
+    what, where = ("NaN", nan) if nan.any() else ("infinite", np.isinf(values))
+    count = int(where.sum())
+    hint = (
+        "If NaN marks a missing value, fill it first (for example with sklearn.impute); "
+        "factorize and ENMF need a complete matrix."
+        if what == "NaN"
+        else "Clip or remove them first."
+    )
+    raise ValueError(
+        f"Input X contains {'NaN' if what == 'NaN' else 'infinity'}: {count} of {values.size} entries are {what}, "
+        f"the first at {_place(array, where)}. {hint}"
+    )
+
+
+def _without_negatives(array: Any, smallest: float, largest: float) -> Any:
+    """Rounding noise below zero becomes zero, with a warning; real negative entries are an error."""
+    values = array.data if sp.issparse(array) else array
+    negative = values < 0
+    count = int(negative.sum())
+    if -smallest > TINY_NEGATIVE * np.finfo(values.dtype).eps * max(largest, 0.0):
+        raise ValueError(
+            f"Negative values in data passed to enmf: X has {count} negative entries, the smallest is {smallest:.6g}, "
+            f"the first at {_place(array, negative)}. NMF needs X >= 0: use MinMaxScaler instead of StandardScaler, "
+            f"avoid log-ratios and overflowing integer types, or shift the data"
+        )
+    warn_outside(
+        f"{count} entries of X are negative by rounding only (the smallest is {smallest:.3g}); they are taken as zero"
+    )
+    array = array.copy()
+    values = array.data if sp.issparse(array) else array
+    np.maximum(values, 0, out=values)
+    return array
+
+
+def _place(array: Any, where: np.ndarray) -> str:
+    first = int(np.argmax(where))
+    if sp.issparse(array):
+        row = int(np.searchsorted(array.indptr, first, side="right")) - 1
+        return f"row {row}, column {int(array.indices[first])}"
+    if where.flags.c_contiguous:
+        row, column = np.unravel_index(first, where.shape)
+    else:
+        row, column = np.argwhere(where)[0]
+    return f"row {int(row)}, column {int(column)}"
+
+
+def _power_of_four(largest: float, dtype: np.dtype) -> float:
+    low, high = SAFE_RANGE[np.dtype(dtype)]
+    if largest == 0.0 or low <= largest <= high:
+        return 1.0
+    return float(4.0 ** np.floor(np.log2(largest) / 2.0))
+
+
+def _divided(array: Any, scale: float) -> Any:
+    """array / scale, exactly; two factors where one would leave the number range."""
+    array = array.copy()
+    values = array.data if sp.issparse(array) else array
+    half = 2.0 ** np.round(np.log2(scale) / 2.0)
+    parts = [values] if values.ndim == 1 else [values[rows] for rows in row_blocks(*values.shape)]
+    for part in parts:
+        part /= half
+        part /= scale / half
+    return array
+
+
+def warn_outside(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line of the user's code that called into this package."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("enmf"):
+        frame = frame.f_back
+        level += 1
+    warnings.warn(message, category, stacklevel=level)
