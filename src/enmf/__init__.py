@@ -8,6 +8,7 @@
 ((1797, 10), (64, 10))
 """
 
+from enmf.estimators import ENMF, non_negative_factorization
 from enmf.factorization import certify, factorize
 from enmf.optimality import Certificate
 from enmf.registry import initializations, methods
@@ -15,4 +16,13 @@ from enmf.result import Result
 
 __version__ = "0.1.0"
 
-__all__ = ["Certificate", "Result", "certify", "factorize", "initializations", "methods"]
+__all__ = [
+    "ENMF",
+    "Certificate",
+    "Result",
+    "certify",
+    "factorize",
+    "initializations",
+    "methods",
+    "non_negative_factorization",
+]

@@ -21,6 +21,7 @@ from enmf.progress import display
 from enmf.result import Result
 from enmf.solvers.base import Method
 from enmf.solvers.loop import descend
+from enmf.solvers.nnls import solve_nnls
 from enmf.stopping import Monitor, Progress, Stopping, interruptible
 from enmf.validation import (
     Problem,
@@ -30,6 +31,7 @@ from enmf.validation import (
     check_penalty,
     check_problem,
     check_rank,
+    check_threads,
     make_rng,
     warn_outside,
 )
@@ -55,6 +57,7 @@ def factorize(
     preset: str | None = None,
     dtype: Any = None,
     bound: bool = True,
+    exact_U: bool = False,
     **options: Any,
 ) -> Result:
     """Factorize a nonnegative matrix, X ~ U Vᵀ with U >= 0 and V >= 0, in the Frobenius norm.
@@ -72,7 +75,8 @@ def factorize(
         "nndsvdar" otherwise.
     tol : float
         The run has converged when the scale-free KKT residual (`Certificate.kkt`) is at most `tol`. When the relative
-        error is below 1 %, the threshold shrinks in proportion, so that a nearly exact factorization is not ended early.
+        error is below 1 %, the threshold shrinks in proportion, so that a nearly exact factorization is not ended
+        early.
     max_iter : int
         Largest number of descent iterations.
     time_limit : float, optional
@@ -84,8 +88,8 @@ def factorize(
     n_threads : int, optional
         Threads for BLAS and for our kernels. Default: what BLAS may use now.
     callback : callable, optional
-        Called with a `Progress` (iteration, phase, seconds, error, kkt, passes, U, V) each iteration; a true return value
-        ends the run with status "interrupted".
+        Called with a `Progress` (iteration, phase, seconds, error, kkt, passes, U, V) each iteration; a true return
+        value ends the run with status "interrupted".
     verbose : bool
         Show progress while running.
     preset : {"paper"}, optional
@@ -96,6 +100,9 @@ def factorize(
     bound : bool
         Compute the Eckart-Young bound of the certificate also where that needs extra passes over X (large X). With
         False it is 0 there, which is a bound too.
+    exact_U : bool
+        Finish with U solved to optimality for the final V (nonnegative least squares), as `ENMF` does: U then depends
+        on X and V alone.
     **options
         Fields of `enmf.exterior.pipeline.ExteriorOptions` (svd, rotation, feasibility, surrogate, ...), `descent` (the
         descent method of "enmf", default "e-hals"), parameters of the descent method, and penalty weights l1_U, l2_U,
@@ -118,21 +125,51 @@ def factorize(
     >>> result.certificate.stationary
     True
     """
-    check_limits(tol, max_iter, time_limit, target_error, n_threads)
+    return factorize_problem(
+        check_problem(X, dtype),
+        rank,
+        method,
+        init=init,
+        stopping=check_limits(tol, max_iter, time_limit, target_error),
+        random_state=random_state,
+        n_threads=check_threads(n_threads),
+        callback=callback,
+        verbose=verbose,
+        preset=preset,
+        bound=bound,
+        exact_U=exact_U,
+        options=options,
+    )
+
+
+def factorize_problem(
+    problem: Problem,
+    rank: int,
+    method: str,
+    *,
+    init: str | tuple[Any, Any] | None,
+    stopping: Stopping,
+    random_state: Any,
+    n_threads: int | None,
+    callback: Callable[[Progress], object] | None,
+    verbose: bool | int,
+    preset: str | None,
+    bound: bool,
+    exact_U: bool,
+    options: dict[str, Any],
+) -> Result:
+    """`factorize` for an X that has come through the door already."""
     check_choice("method", method, registry.methods())
     rng = make_rng(random_state)
-    problem = check_problem(X, dtype)
     rank = check_rank(rank, problem.X)
     choices = _sort_options(method, preset, options)
     penalty = check_penalty(problem, **choices.weights)
     start = _check_start(init, method, problem, rank)
-
-    stopping = Stopping(tol, int(max_iter), time_limit, target_error)
     with parallel.limit(n_threads), display(verbose, callback) as watch:
         monitor = Monitor(stopping, problem.X, watch, problem.scale)
         with interruptible(monitor):
             it, status, spectrum, rotation = _run(problem.X, rank, start, choices, penalty, monitor, rng)
-            result = _finish(it, status, spectrum, rotation, monitor, problem.scale, rng, bound)
+            result = _finish(it, status, spectrum, rotation, monitor, problem.scale, rng, bound, exact_U)
     _warn(result, stopping, monitor.interrupted and callback is None)
     return result
 
@@ -207,9 +244,7 @@ def _sort_options(method: str, preset: str | None, options: dict[str, Any]) -> _
     return _Choices(ExteriorOptions(**exterior), descent, weights)
 
 
-def _check_start(
-    init: Any, method: str, problem: Problem, rank: int
-) -> str | tuple[np.ndarray, np.ndarray]:
+def _check_start(init: Any, method: str, problem: Problem, rank: int) -> str | tuple[np.ndarray, np.ndarray]:
     if init is None:
         return "exterior" if method == "enmf" else "nndsvdar"
     if isinstance(init, str):
@@ -233,8 +268,8 @@ def _run(
     """Start and descent; the spectrum and the rotation where the start has them."""
     max_iter = monitor.stopping.max_iter
     if X.squared_norm() == 0.0:
-        zeros = (np.zeros((length, rank), X.dtype, order="F") for length in X.shape)
-        return Iterate(X, *zeros, penalty), "global_optimum", None, None
+        U, V = (np.zeros((length, rank), X.dtype, order="F") for length in X.shape)
+        return Iterate(X, U, V, penalty), "global_optimum", None, None
     if start == "exterior" and rank >= min(X.shape) and not penalty:
         it = Iterate(X, *_trivial(X, rank))
         return it, descend(it, choices.descent, monitor, max_iter=0), None, None
@@ -293,6 +328,7 @@ def _finish(
     scale: float,
     rng: np.random.Generator,
     bound: bool,
+    exact_U: bool,
 ) -> Result:
     """Order and scale of the components, bound, certificate, and the user's units."""
     X, rank = it.X, it.rank
@@ -302,6 +338,9 @@ def _finish(
             it.arrange(np.argsort(-size, kind="stable"), np.ones(rank))
         else:
             balance(it)
+        if exact_U:
+            it.V_changed()  # the product anew: U must depend on X and V alone
+            it.set_U(solve_nnls(*it.normal_U()))
         if bound and not monitor.interrupted and rank < min(X.shape) and X.squared_norm() > 0:
             if spectrum is None:
                 spectrum = truncated_svd(X, rank, rng=rng)

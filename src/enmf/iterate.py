@@ -117,10 +117,8 @@ class Iterate:
     def squared_error(self) -> float:
         """||X - U Vᵀ||². From the products at hand when that keeps enough digits, else from the residual."""
         whole = self.X.squared_norm()
-        if self._XV is not None or self._XtU is None:
-            cross = inner(self.XV, self.U)
-        else:
-            cross = inner(self.XtU, self.V)
+        at_hand = (self.XtU, self.V) if self._XV is None and self._XtU is not None else (self.XV, self.U)
+        cross = inner(*at_hand)
         value = whole - 2.0 * cross + inner(self.UtU, self.VtV)
         if value < _safe_share(self.X.dtype) * whole:
             passes = self.X.passes

@@ -1,7 +1,8 @@
 """KKT residuals of a pair (U, V), and the certificate that a result carries.
 
 The problem is min 1/2 ||X - U Vᵀ||² over U >= 0, V >= 0 (paper, eq. 1). Its KKT conditions (paper, appendix "KKT
-Optimality Conditions") hold when the projected gradient is zero: D where the factor is positive, min(D, 0) where it is 0.
+Optimality Conditions") hold when the projected gradient is zero: D where the factor is positive, min(D, 0) where it
+is zero.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ def scale_free_kkt(it: Iterate, of_U: GradientMeasure, of_V: GradientMeasure) ->
     """Norm of the projected gradient at column-balanced factors, over ||X||^1.5.
 
     (U D, V D⁻¹) is the same solution for every positive diagonal D, but its gradient is not; balancing the columns,
-    ||u_j|| = ||v_j||, picks one of them. A component with u_j = 0 or v_j = 0 is the balanced pair (0, 0), whose gradient
-    is zero. A penalty fixes the scale of the columns, so nothing is balanced then.
+    ||u_j|| = ||v_j||, picks one of them. A component with u_j = 0 or v_j = 0 is the balanced pair (0, 0), whose
+    gradient is zero. A penalty fixes the scale of the columns, so nothing is balanced then.
     """
     whole = it.X.squared_norm()
     if whole == 0.0:
@@ -52,8 +53,8 @@ class Certificate:
     relative_error : float
         error / ||X||_F.
     lower_bound : float
-        Eckart-Young: no factorization of this rank, nonnegative or not, has a smaller error. Never above the true bound;
-        with an iterative SVD this holds with a probability above 1 - 1e-9.
+        Eckart-Young: no factorization of this rank, nonnegative or not, has a smaller error. Never above the true
+        bound; with an iterative SVD this holds with a probability above 1 - 1e-9.
     ratio : float
         error / lower_bound (1 where both are zero). 1 means globally optimal.
     gap : float

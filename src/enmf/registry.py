@@ -1,7 +1,7 @@
 """Names of methods and starts. A new one is one file and one line here; the contract test finds it.
 
-A method is a class with a `step`; its constructor's parameters are its options. "enmf" is the exterior start followed by
-the descent method named in its option `descent`, so "exterior" is a start for every other method too.
+A method is a class with a `step`; its constructor's parameters are its options. "enmf" is the exterior start followed
+by the descent method named in its option `descent`, so "exterior" is a start for every other method too.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from enmf.solvers.base import Method
 from enmf.solvers.grad_mult import GradMult
 from enmf.solvers.gradient import Gradient
 from enmf.solvers.hals import HALS, AcceleratedHALS, ExtrapolatedHALS
+from enmf.solvers.mu import MultiplicativeUpdates
 
 Start = Callable[[Matrix, int, np.random.Generator], tuple[np.ndarray, np.ndarray]]
 
 DESCENTS: dict[str, type[Method]] = {
-    method.name: method for method in (HALS, AcceleratedHALS, ExtrapolatedHALS, GradMult, Gradient)
+    method.name: method
+    for method in (HALS, AcceleratedHALS, ExtrapolatedHALS, MultiplicativeUpdates, GradMult, Gradient)
 }
 
 STARTS: dict[str, Start] = {

@@ -48,6 +48,4 @@ class Phase:
     iterations: int = 0
 
     def __add__(self, other: Phase) -> Phase:
-        return Phase(
-            self.seconds + other.seconds, self.passes + other.passes, self.iterations + other.iterations
-        )
+        return Phase(self.seconds + other.seconds, self.passes + other.passes, self.iterations + other.iterations)

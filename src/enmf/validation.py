@@ -1,4 +1,4 @@
-"""The one door: every check and cast of user input, every message for bad input. Behind it, nothing is checked again."""
+"""The one door: every check and cast of user input, every message for bad input. Behind it nothing is checked again."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from enmf.iterate import Penalty
 from enmf.matrix import DenseMatrix, Matrix, SparseMatrix
 from enmf.matrix.base import row_blocks
+from enmf.stopping import Stopping
 
 # Entries outside these ranges are brought to order 1 by an exact power of 4, so that no square leaves the number range.
 SAFE_RANGE = {np.dtype(np.float32): (1e-9, 1e9), np.dtype(np.float64): (1e-70, 1e70)}
@@ -29,17 +30,17 @@ class Problem:
     scale: float = 1.0
 
 
-def check_problem(X: Any, dtype: Any = None, copy: bool = False) -> Problem:
+def check_problem(X: Any, dtype: Any = None) -> Problem:
     """Turn the user's X into a `Matrix`: dense (ndarray, frame, memmap, nested lists) or scipy sparse.
 
     float32 and float64 stay as they are; integers, booleans and float16 become float64, or `dtype`.
     """
     if sp.issparse(X):
         array: Any = _check_sparse(X, dtype)
-        values, holder = array.data, SparseMatrix
+        values = array.data
     else:
         array = _check_dense(X, dtype)
-        values, holder = array, DenseMatrix
+        values = array
     largest, smallest = _extremes(values)
     _check_values(array, values, largest)
     if smallest < 0:
@@ -47,9 +48,7 @@ def check_problem(X: Any, dtype: Any = None, copy: bool = False) -> Problem:
     scale = _power_of_four(largest, array.dtype)
     if scale != 1.0:
         array = _divided(array, scale)
-    elif copy and not sp.issparse(array):
-        array = array.copy()
-    return Problem(holder(array), scale)
+    return Problem(SparseMatrix(array) if sp.issparse(array) else DenseMatrix(array), scale)
 
 
 def check_rank(rank: Any, X: Matrix) -> int:
@@ -75,27 +74,30 @@ def check_factors(
     checked = []
     for F, name, length in zip((U, V), names, X.shape):
         F = np.array(F, dtype=X.dtype, order="F")
-        expected = (length, rank if rank is not None else F.shape[-1] if F.ndim == 2 else "r")
-        if F.ndim != 2 or F.shape != expected:
-            raise ValueError(f"{name} must have shape {expected} for X of shape {X.shape}, got {F.shape}")
+        if F.ndim != 2 or F.shape[0] != length or rank not in (None, F.shape[1]):
+            wanted = f"({length}, {'r' if rank is None else rank})"
+            raise ValueError(f"{name} must have shape {wanted} for X of shape {X.shape}, got {F.shape}")
         if not np.isfinite(F).all():
             raise ValueError(f"{name} has {int((~np.isfinite(F)).sum())} entries that are NaN or infinite")
         if F.size and F.min() < 0:
             raise ValueError(f"{name} has {int((F < 0).sum())} negative entries; the smallest is {F.min():.3g}")
         checked.append(F / np.asarray(np.sqrt(scale), F.dtype))
-        rank = F.shape[1]
+        rank = int(F.shape[1])
     return checked[0], checked[1]
 
 
-def check_limits(
-    tol: Any, max_iter: Any, time_limit: Any, target_error: Any, n_threads: Any
-) -> None:
-    """Ranges of the numbers that end a run."""
+def check_limits(tol: Any, max_iter: Any, time_limit: Any, target_error: Any) -> Stopping:
+    """The numbers that end a run."""
     _check_number("tol", tol, low=0.0)
     _check_number("max_iter", max_iter, low=0, integer=True)
     _check_number("time_limit", time_limit, low=0.0, optional=True)
     _check_number("target_error", target_error, low=0.0, optional=True)
+    return Stopping(float(tol), int(max_iter), time_limit, target_error)
+
+
+def check_threads(n_threads: Any) -> int | None:
     _check_number("n_threads", n_threads, low=1, integer=True, optional=True)
+    return n_threads
 
 
 def check_choice(name: str, value: Any, allowed: list[str]) -> str:
@@ -109,7 +111,9 @@ def check_penalty(problem: Problem, **weights: float) -> Penalty:
     for name, value in weights.items():
         _check_number(name, value, low=0.0)
     c = problem.scale
-    return Penalty(**{name: float(value) / c / (math.sqrt(c) if name.startswith("l1") else 1.0) for name, value in weights.items()})
+    return Penalty(
+        **{name: float(value) / c / (math.sqrt(c) if name.startswith("l1") else 1.0) for name, value in weights.items()}
+    )
 
 
 def make_rng(random_state: Any) -> np.random.Generator:
@@ -128,18 +132,19 @@ def make_rng(random_state: Any) -> np.random.Generator:
 def _check_number(name: str, value: Any, *, low: float, integer: bool = False, optional: bool = False) -> None:
     if optional and value is None:
         return
-    kind = numbers.Integral if integer else numbers.Real
-    if isinstance(value, bool) or not isinstance(value, kind):
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral if integer else numbers.Real):
         wanted = "an integer" if integer else "a number"
         raise TypeError(f"{name} must be {wanted}{' or None' if optional else ''}, got {value!r}")
-    if not value >= low:  # also catches nan
+    if not float(value) >= low:  # also catches nan
         raise ValueError(f"{name} must be at least {low}, got {value}")
 
 
 def _target_dtype(given: np.dtype, dtype: Any) -> np.dtype:
-    if given.kind in "OSUVmMc":
-        meaning = {"O": "objects", "c": "complex numbers", "m": "time spans", "M": "dates"}.get(given.kind, "text")
-        raise TypeError(f"X holds {meaning} (dtype {given}); it must hold real numbers. Convert it with X.astype(float)")
+    if given.kind == "c":
+        raise ValueError(f"Complex data not supported: X has dtype {given}. Factorize its magnitude, np.abs(X)")
+    if given.kind not in "biuf":
+        meaning = {"m": "time spans", "M": "dates"}.get(given.kind, "text")
+        raise ValueError(f"X holds {meaning} (dtype {given}); it must hold numbers. Convert it with X.astype(float)")
     if dtype is not None:
         wanted = np.dtype(dtype)
         if wanted not in SAFE_RANGE:
@@ -156,11 +161,15 @@ def _check_dense(X: Any, dtype: Any) -> np.ndarray:
         try:
             array = array.astype(np.float64)
         except (TypeError, ValueError) as problem:
-            raise ValueError(
+            raise type(problem)(
                 f"X holds objects that are not numbers ({problem}); convert its columns to numbers first"
             ) from None
     if array.ndim != 2:
-        hint = "; a single sample is X.reshape(1, -1), a single feature X.reshape(-1, 1)" if array.ndim == 1 else ""
+        hint = (
+            ". Reshape your data: a single sample is X.reshape(1, -1), a single feature X.reshape(-1, 1)"
+            if array.ndim == 1
+            else ""
+        )
         raise ValueError(f"X must be a matrix with 2 dimensions, got {array.ndim} (shape {array.shape}){hint}")
     _check_size(array.shape)
     array = array.astype(_target_dtype(array.dtype, dtype), copy=False)
@@ -182,8 +191,8 @@ def _check_sparse(X: Any, dtype: Any) -> sp.csr_array:
 
 def _check_size(shape: tuple[int, ...]) -> None:
     if 0 in shape:
-        what = "rows (samples)" if shape[0] == 0 else "columns (features)"
-        raise ValueError(f"X has no {what}: shape {shape}. Found array with 0 sample(s) or 0 feature(s)")
+        what = "sample(s)" if shape[0] == 0 else "feature(s)"
+        raise ValueError(f"X is empty: it has 0 {what} (shape={shape}) while a minimum of 1 is required.")
 
 
 def _extremes(values: np.ndarray) -> tuple[float, float]:
@@ -237,11 +246,8 @@ def _place(array: Any, where: np.ndarray) -> str:
     if sp.issparse(array):
         row = int(np.searchsorted(array.indptr, first, side="right")) - 1
         return f"row {row}, column {int(array.indices[first])}"
-    if where.flags.c_contiguous:
-        row, column = np.unravel_index(first, where.shape)
-    else:
-        row, column = np.argwhere(where)[0]
-    return f"row {int(row)}, column {int(column)}"
+    row, column = divmod(first, where.shape[1])  # argmax counts in C order
+    return f"row {row}, column {column}"
 
 
 def _power_of_four(largest: float, dtype: np.dtype) -> float:

@@ -1,7 +1,7 @@
 """Phase 3: step from the rotated point into the nonnegative orthant (paper, section 4.2 and Algorithm 2).
 
-penalty             negative entries move toward zero by a constant step (eq. 5 and 6), never past it; nonnegative entries
-                    take projected row-wise gradient steps of optimal size (eq. 8 to 11) in between
+penalty             negative entries move toward zero by a constant step (eq. 5 and 6), never past it; nonnegative
+                    entries take projected row-wise gradient steps of optimal size (eq. 8 to 11) in between
 penalty-fixed-step  the same with the step 1 / ||G||_2 for all rows (the paper's ablation)
 projection          negative entries become zero at once (the paper's ablation)
 path                coordinate sweeps with a soft wall: an entry whose minimizer z / G_kk is negative goes to
@@ -41,7 +41,7 @@ class Penalty(Method):
     Parameters
     ----------
     steps : int
-        Steps in which the most negative entry reaches zero: the constant step rho * delta of eq. 5 and 6, without units.
+        Steps in which the most negative entry reaches zero: the constant step rho * delta of eq. 5 and 6, unit-free.
     inner : int
         Largest number of row steps for each product with X (`max_iter` of Algorithm 2).
     epsilon : float
@@ -122,7 +122,7 @@ def make(name: str, **options: object) -> Method:
     """The feasibility stage of that name."""
     if name == "penalty-fixed-step":
         return Penalty(optimal_step=False, **options)  # type: ignore[arg-type]
-    return {"penalty": Penalty, "projection": Projection, "path": Path}[name](**options)  # type: ignore[arg-type,abstract]
+    return {"penalty": Penalty, "projection": Projection, "path": Path}[name](**options)
 
 
 NAMES = ("path", "penalty", "penalty-fixed-step", "projection")

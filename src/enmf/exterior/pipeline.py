@@ -1,8 +1,8 @@
 """The exterior start (paper, Algorithm 3 up to the descent): svd, rotation, feasibility.
 
 Rotation works on the thin factors. Feasibility, and a first descent, work on the low-rank matrix U diag(s) Vᵀ of the
-SVD instead of X wherever its products are cheaper: they cost no pass over the data then, and both rotations are tried, the
-one with the smaller error going on. Otherwise the one with less negative mass does.
+SVD instead of X wherever its products are cheaper: they cost no pass over the data then, and both rotations are tried,
+the one with the smaller error going on. Otherwise the one with less negative mass does.
 """
 
 from __future__ import annotations

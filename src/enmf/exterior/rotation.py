@@ -60,7 +60,7 @@ class _Admm:
         Z -= WR  # the primal residual from here on
         self.Y += Z
         if self.adapt:
-            self._balance(np.linalg.norm(Z), self.rho * np.linalg.norm(WR - self.WR))
+            self._balance(float(np.linalg.norm(Z)), self.rho * float(np.linalg.norm(WR - self.WR)))
         self.WR = WR
         mass = negative_share(WR)
         self.masses.append(mass)

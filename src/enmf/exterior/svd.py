@@ -7,14 +7,14 @@ exact        from the eigenvalues of the small Gram matrix, less a margin for ro
              remainder is so small that the Gram matrix has lost its digits.
 krylov,      With C = XᵀX, Q (m x l, orthonormal), A = QᵀCQ, B = CQ - QA and delta >= ||(I-QQᵀ)C(I-QQᵀ)||, for any t > 0
 randomized       C <= (A + BᵀB/t) (+) (delta + t) I      in the order of symmetric matrices, since
-                 [-BᵀB/t, Bᵀ; B, -tI] is negative semidefinite. So the r largest eigenvalues of the right-hand side add up
-             to at least s_1² + ... + s_r². delta comes from block Lanczos with a fresh random start: by Kuczynski and
-             Wozniakowski (1992, theorem 4.2) q steps from one start underestimate the norm by more than a factor (1 - e)
-             with probability at most 1.648 sqrt(m) exp(-sqrt(e) (2q - 1)); p independent starts must all fail at once.
+                 [-BᵀB/t, Bᵀ; B, -tI] is negative semidefinite. So the r largest eigenvalues of the right-hand side add
+             up to at least s_1² + ... + s_r². delta comes from block Lanczos with a fresh random start: by Kuczynski
+             and Wozniakowski (1992) q steps from one start underestimate the norm by more than a factor (1 - e) with
+             probability at most 1.648 sqrt(m) exp(-sqrt(e) (2q - 1)); p independent starts must all fail at once.
              We choose e such that the probability is below 1e-9.
 
-Only numpy's linear algebra is used in the package, never scipy.linalg beside it: each brings a BLAS of its own with its own
-waiting threads, and alternating between the two made the rotation 17 times slower.
+Only numpy's linear algebra is used in the package, never scipy.linalg beside it: each brings a BLAS of its own with its
+own waiting threads, and alternating between the two made the rotation 17 times slower.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ class Spectrum:
     V: np.ndarray  # m x l, orthonormal columns
     squared_norm: float  # ||X||²
     kind: str
-    squares: np.ndarray = field(default_factory=lambda: np.zeros(0))  # upper bounds of sums of s²: entry i for rank i + 1
+    squares: np.ndarray = field(
+        default_factory=lambda: np.zeros(0)
+    )  # upper bounds of sums of s²: entry i for rank i + 1
 
     def lower_bound(self, rank: int) -> float:
         """No factorization of this rank has a smaller error."""
@@ -124,10 +126,9 @@ def sharpen(X: Matrix, spectrum: Spectrum, *, rng: np.random.Generator, power_it
 
 def _exact(X: Matrix, width: int) -> Spectrum:
     gram = X.gram()
-    side = len(gram)
     whole = X.squared_norm()
     values, vectors = np.linalg.eigh(gram)
-    values, small = np.maximum(values[: side - width - 1 : -1], 0.0), vectors[:, : side - width - 1 : -1]
+    values, small = np.maximum(values[::-1][:width], 0.0), vectors[:, ::-1][:, :width]
     squares = np.minimum(np.cumsum(values) + ROUNDING * whole, whole)
     if isinstance(X, DenseMatrix) and whole - squares[-1] < 1e-8 * whole:
         return _lapack(X, width)

@@ -1,4 +1,4 @@
-"""nndsvd: positive or negative parts of the singular pairs, whichever product is larger (Boutsidis and Gallopoulos 2008).
+"""nndsvd: positive or negative parts of the singular pairs, whichever are larger (Boutsidis and Gallopoulos 2008).
 
     u_j = sqrt(s_j p) a/||a||,  v_j = sqrt(s_j p) b/||b||,   p = ||a|| ||b||,
     (a, b) = (u+, v+) or (u-, v-) of the j-th singular pair, the pair with the larger p

@@ -1,4 +1,4 @@
-"""Row-wise projected gradient steps for min 1/2 <F, F G> - <F, B> over the nonnegative entries of F (paper, Algorithm 2).
+"""Row-wise projected gradient steps for min 1/2 <F, F G> - <F, B> over nonnegative entries of F (paper, Algorithm 2).
 
 For row i (a column of the r x n array F), with D = F G - B and g = D on the entries that may move, 0 elsewhere:
     d = ||g||² / (g G gᵀ)                     eq. 10 and 11; g G gᵀ is ||g Vᵀ||², without the n x m product

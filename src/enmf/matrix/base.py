@@ -53,9 +53,11 @@ class Matrix(ABC):
     @property
     @abstractmethod
     def cost_per_column(self) -> float:
-        """Cost of X times one column, in flops of a dense product that takes as long. All choices of how much work to do
-        between passes rest on it. It depends on the values of X, not on how they are stored: a matrix gives the same
-        result dense and sparse."""
+        """Cost of X times one column, in flops of a dense product that takes as long.
+
+        All choices of how much work to do between passes rest on it. It depends on the values of X, not on how they
+        are stored: a matrix gives the same result dense and sparse.
+        """
 
     @abstractmethod
     def gram(self) -> np.ndarray:

@@ -15,7 +15,7 @@ class DenseMatrix(Matrix):
         self.array = array
 
     @cached_property
-    def cost_per_column(self) -> float:  # type: ignore[override]
+    def cost_per_column(self) -> float:
         nonzeros = sum(int(np.count_nonzero(self.array[rows])) for rows in row_blocks(*self.shape))
         return product_cost(*self.shape, nonzeros)
 

@@ -30,8 +30,8 @@ class LowRankMatrix(Matrix):
 
     def _squared_residual(self, U: np.ndarray, V: np.ndarray) -> float:
         """[A, U] [B, -V]ᵀ has the norm of the product of two small triangular matrices."""
-        left = np.linalg.qr(np.hstack([self.A, U]).astype(np.float64), mode="r")
-        right = np.linalg.qr(np.hstack([self.B, -V]).astype(np.float64), mode="r")
+        _, left = np.linalg.qr(np.hstack([self.A, U]).astype(np.float64))
+        _, right = np.linalg.qr(np.hstack([self.B, -V]).astype(np.float64))
         return float(np.linalg.norm(left @ right.T) ** 2)
 
     def gram(self) -> np.ndarray:

@@ -48,9 +48,7 @@ class SparseMatrix(Matrix):
         if total > 1e-11 * self.squared_norm() or self.shape[0] * self.shape[1] > 1e9:
             return max(total, 0.0)
         # Nearly exact: the sum above has cancelled, so look at the entries themselves, a few rows at a time.
-        return sum(
-            dense_squared_residual(self.csr[rows].toarray(), U64[rows], V64) for rows in row_blocks(*self.shape)
-        )
+        return sum(dense_squared_residual(self.csr[rows].toarray(), U64[rows], V64) for rows in row_blocks(*self.shape))
 
     def gram(self) -> np.ndarray:
         self.passes += 1

@@ -1,12 +1,12 @@
-"""grad-mult: multiplicative updates that converge to a stationary point (Lin 2007, "On the convergence of multiplicative
-update algorithms for nonnegative matrix factorization").
+"""grad-mult: multiplicative updates that converge to a stationary point (Lin 2007, "On the convergence of
+multiplicative update algorithms for nonnegative matrix factorization").
 
     U_ij <- U_ij - Ubar_ij / ((Ubar VᵀV)_ij + delta) * D_ij,     D = U VᵀV - X V
     Ubar_ij = U_ij  where D_ij >= 0,   max(U_ij, sigma)  where D_ij < 0
 
-sigma keeps entries near zero able to grow, delta keeps the denominator positive. Both are given relative to the mean entry
-of the factor and of the denominator, so that the method has no unit. An entry below `drop` of the mean that still wants to
-shrink becomes exactly zero: multiplication alone never gets there.
+sigma keeps entries near zero able to grow, delta keeps the denominator positive. Both are given relative to the mean
+entry of the factor and of the denominator, so that the method has no unit. An entry below `drop` of the mean that still
+wants to shrink becomes exactly zero: multiplication alone never gets there.
 """
 
 from __future__ import annotations

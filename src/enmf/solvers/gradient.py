@@ -2,9 +2,9 @@
 
     U_i <- max(0, U_i - d_i g_i),  d_i = ||g_i||² / (g_i VᵀV g_iᵀ),  g the projected gradient
 
-The paper's "gradient" ablation of the descent stage: Algorithm 2 on factors that are nonnegative already. Exact steps along
-a projected gradient need not decrease the objective once the projection has cut them, so a row keeps its old value when
-the step did not help.
+The paper's "gradient" ablation of the descent stage: Algorithm 2 on factors that are nonnegative already. Exact steps
+along a projected gradient need not decrease the objective once the projection has cut them; a row for which the steps
+did not help takes a short step instead.
 """
 
 from __future__ import annotations

@@ -1,0 +1,334 @@
+"""scikit-learn's view: parameters and fitted attributes, no algorithm.
+
+In scikit-learn's words X ~ W H with W = U and H = Vᵀ: samples in rows, `components_` is H.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from enmf import parallel
+from enmf.factorization import DEFAULTS, factorize_problem
+from enmf.iterate import Iterate
+from enmf.solvers.nnls import solve_nnls
+from enmf.validation import Problem, check_limits, check_penalty, check_problem, check_threads, warn_outside
+
+AUTO_COMPONENTS = 10
+SOLVERS = {"cd": "hals"}  # scikit-learn's names for methods of ours
+
+
+class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Nonnegative matrix factorization by the exterior method; takes the place of `sklearn.decomposition.NMF`.
+
+    Parameters
+    ----------
+    n_components : int or "auto"
+        Rank. "auto": 10, or the smaller side of X if that is less, or the rank of custom factors.
+    init : str or None
+        A name of `enmf.initializations()`, or "custom" with W and H given to `fit` or `fit_transform`. Default:
+        "exterior" for the solver "enmf", else "nndsvdar".
+    solver : str
+        "enmf", or another name of `enmf.methods()`; scikit-learn's "cd" is "hals".
+    beta_loss : {"frobenius", 2}
+        Only the Frobenius norm.
+    tol : float
+        Scale-free KKT residual at which the fit has converged, the same for every solver and start.
+    max_iter : int
+    random_state : int, RandomState, Generator or None
+    alpha_W, alpha_H : float
+        Weights of the penalties, scaled as in scikit-learn; alpha_H "same" means alpha_W.
+    l1_ratio : float
+        Share of the penalty that is l1 (the rest is l2).
+    verbose : int
+        Show progress.
+    shuffle : bool
+        Accepted for compatibility; the order of the coordinates does not matter here.
+    time_limit, target_error, callback, n_threads, preset : optional
+        See `enmf.factorize`.
+    warm_start : bool
+        Start from the last solution if it fits X.
+    options : dict, optional
+        Further options of `enmf.factorize`.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        H, largest component first (by ||w_j|| ||h_j||), scaled such that ||w_j|| = ||h_j|| before the last solve for W.
+    n_components_, n_iter_, n_features_in_ : int
+    reconstruction_err_ : float
+        ||X - W H||_F.
+    certificate_ : Certificate
+        Of W and H: distance to the best possible error, KKT residual.
+    status_ : str
+    trace_ : Trace
+    phases_ : dict of Phase
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from enmf import ENMF
+    >>> X = load_digits().data
+    >>> model = ENMF(n_components=10, random_state=0)
+    >>> W = model.fit_transform(X)
+    >>> W.shape, model.components_.shape
+    ((1797, 10), (10, 64))
+    >>> bool(model.score(X) > 0.85)
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int | str = "auto",
+        *,
+        init: str | None = None,
+        solver: str = "enmf",
+        beta_loss: str | float = "frobenius",
+        tol: float = DEFAULTS.tol,
+        max_iter: int = DEFAULTS.max_iter,
+        random_state: Any = None,
+        alpha_W: float = 0.0,
+        alpha_H: float | str = "same",
+        l1_ratio: float = 0.0,
+        verbose: int = 0,
+        shuffle: bool = False,
+        time_limit: float | None = None,
+        target_error: float | None = None,
+        callback: Any = None,
+        n_threads: int | None = None,
+        preset: str | None = None,
+        warm_start: bool = False,
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.init = init
+        self.solver = solver
+        self.beta_loss = beta_loss
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.alpha_W = alpha_W
+        self.alpha_H = alpha_H
+        self.l1_ratio = l1_ratio
+        self.verbose = verbose
+        self.shuffle = shuffle
+        self.time_limit = time_limit
+        self.target_error = target_error
+        self.callback = callback
+        self.n_threads = n_threads
+        self.preset = preset
+        self.warm_start = warm_start
+        self.options = options
+
+    def fit(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> ENMF:
+        """Learn the components of X.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : ignored
+        W, H : array-like, optional
+            Start for init="custom".
+        """
+        self._fit(X, W, H)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> np.ndarray:
+        """Learn the components of X and return W."""
+        return self._fit(X, W, H)
+
+    def transform(self, X: Any) -> np.ndarray:
+        """W for the learnt components: nonnegative least squares, solved to optimality."""
+        check_is_fitted(self)
+        problem = check_problem(X)
+        validate_data(self, X=X, reset=False, skip_check_array=True)
+        return self._transform(problem)
+
+    def inverse_transform(self, X: Any) -> np.ndarray:
+        """W H for given W."""
+        check_is_fitted(self)
+        W = np.asarray(X)
+        if W.ndim != 2 or W.shape[1] != self.n_components_:
+            raise ValueError(f"W must have shape (n_samples, {self.n_components_}), got {W.shape}")
+        return W @ self.components_
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Share of ||X||² that the components explain: 1 - ||X - W H||² / ||X||², with the best W. Higher is better."""
+        W = self.transform(X)
+        problem = check_problem(X)
+        whole = problem.X.squared_norm()
+        if whole == 0.0:
+            return 1.0
+        root = np.asarray(np.sqrt(problem.scale), W.dtype)
+        with parallel.limit(self.n_threads):
+            return 1.0 - problem.X.squared_residual(W / root, self.components_.T.astype(W.dtype) / root) / whole
+
+    def _fit(self, X: Any, W: Any, H: Any) -> np.ndarray:
+        check_loss(self.beta_loss)
+        problem = check_problem(X)
+        validate_data(self, X=X, skip_check_array=True)
+        n, m = problem.X.shape
+        start = self._start(W, H, n, m)
+        result = factorize_problem(
+            problem,
+            self._rank(n, m, start),
+            SOLVERS.get(self.solver, self.solver),
+            init=start,
+            stopping=check_limits(self.tol, self.max_iter, self.time_limit, self.target_error),
+            random_state=self.random_state,
+            n_threads=check_threads(self.n_threads),
+            callback=self.callback,
+            verbose=self.verbose,
+            preset=self.preset,
+            bound=True,
+            exact_U=True,
+            options={**penalty_weights(self.alpha_W, self.alpha_H, self.l1_ratio, n, m), **(self.options or {})},
+        )
+        self.components_ = np.ascontiguousarray(result.V.T)
+        self.n_components_ = len(self.components_)
+        self.n_iter_ = max(1, result.n_iter)
+        self.status_ = result.status
+        self.certificate_ = result.certificate
+        self.reconstruction_err_ = result.error
+        self.trace_ = result.trace
+        self.phases_ = result.phases
+        if self.warm_start:
+            self._last_W = result.U
+        return result.U
+
+    def _transform(self, problem: Problem) -> np.ndarray:
+        n, m = problem.X.shape
+        weights = penalty_weights(self.alpha_W, self.alpha_H, self.l1_ratio, n, m)
+        with parallel.limit(check_threads(self.n_threads)):
+            return solve_W(problem, self.components_, weights)
+
+    def _start(self, W: Any, H: Any, n: int, m: int) -> Any:
+        if self.init == "custom":
+            if W is None or H is None:
+                raise ValueError("init='custom' needs both W and H, given to fit or fit_transform")
+            return np.asarray(W), np.asarray(H).T
+        last = getattr(self, "_last_W", None)
+        if self.warm_start and last is not None and (len(last), self.components_.shape[1]) == (n, m):
+            return last, self.components_.T
+        return self.init
+
+    def _rank(self, n: int, m: int, start: Any) -> int:
+        if self.n_components is None or (isinstance(self.n_components, str) and self.n_components == "auto"):
+            if isinstance(start, tuple):
+                return int(start[0].shape[1])
+            return min(AUTO_COMPONENTS, n, m)
+        return self.n_components  # type: ignore[return-value]
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def non_negative_factorization(
+    X: Any,
+    W: Any = None,
+    H: Any = None,
+    n_components: int | str = "auto",
+    *,
+    init: str | None = None,
+    update_H: bool = True,
+    solver: str = "enmf",
+    beta_loss: str | float = "frobenius",
+    tol: float = DEFAULTS.tol,
+    max_iter: int = DEFAULTS.max_iter,
+    alpha_W: float = 0.0,
+    alpha_H: float | str = "same",
+    l1_ratio: float = 0.0,
+    random_state: Any = None,
+    verbose: int = 0,
+    shuffle: bool = False,
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """W, H and the number of iterations, with scikit-learn's signature.
+
+    With update_H=False, W is solved to optimality for the given H. Parameters as for `ENMF`.
+
+    Examples
+    --------
+    >>> import enmf
+    >>> W, H, n_iter = enmf.non_negative_factorization([[1.0, 1.0], [2.0, 1.0], [3.0, 1.2]], n_components=1)
+    >>> W.shape, H.shape
+    ((3, 1), (1, 2))
+    """
+    check_loss(beta_loss)
+    if not update_H:
+        if H is None:
+            raise ValueError("update_H=False needs H, the components to keep")
+        problem = check_problem(X)
+        rank = None if isinstance(n_components, str) or n_components is None else n_components
+        H = np.array(H, dtype=problem.X.dtype)
+        if H.ndim != 2 or H.shape[1] != problem.X.shape[1] or (rank is not None and len(H) != rank):
+            raise ValueError(
+                f"H must have shape ({'n_components' if rank is None else rank}, {problem.X.shape[1]}), got {H.shape}"
+            )
+        weights = penalty_weights(alpha_W, alpha_H, l1_ratio, *problem.X.shape)
+        return solve_W(problem, H, weights), H, 1
+    model = ENMF(
+        n_components,
+        init=init,
+        solver=solver,
+        beta_loss=beta_loss,
+        tol=tol,
+        max_iter=max_iter,
+        alpha_W=alpha_W,
+        alpha_H=alpha_H,
+        l1_ratio=l1_ratio,
+        random_state=random_state,
+        verbose=verbose,
+        shuffle=shuffle,
+    )
+    W = model.fit_transform(X, W=W, H=H)
+    return W, model.components_, model.n_iter_
+
+
+def solve_W(problem: Problem, H: np.ndarray, weights: dict[str, float]) -> np.ndarray:
+    """argmin over W >= 0 of ||X - W H||, plus the penalty on W, in the user's units."""
+    X = problem.X
+    root = np.asarray(np.sqrt(problem.scale), X.dtype)
+    nothing = np.zeros((X.shape[0], len(H)), X.dtype)
+    it = Iterate(X, nothing, H.T.astype(X.dtype) / root, check_penalty(problem, **weights))
+    return np.ascontiguousarray(solve_nnls(*it.normal_U()) * root)
+
+
+def penalty_weights(alpha_W: float, alpha_H: float | str, l1_ratio: float, n: int, m: int) -> dict[str, float]:
+    """Weights of our penalty from scikit-learn's: alpha_W counts once for each feature, alpha_H for each sample."""
+    if isinstance(alpha_H, str):
+        if alpha_H != "same":
+            raise ValueError(f"alpha_H must be a number or 'same', got {alpha_H!r}")
+        alpha_H = alpha_W
+    if not 0.0 <= l1_ratio <= 1.0:
+        raise ValueError(f"l1_ratio must be between 0 and 1, got {l1_ratio}")
+    if (alpha_W > 0) != (alpha_H > 0):
+        warn_outside(
+            "only one of alpha_W and alpha_H is positive: the penalty can be escaped by scaling the other factor up. "
+            "Set both, or alpha_H='same'"
+        )
+    return {
+        "l1_U": m * alpha_W * l1_ratio,
+        "l2_U": m * alpha_W * (1.0 - l1_ratio),
+        "l1_V": n * alpha_H * l1_ratio,
+        "l2_V": n * alpha_H * (1.0 - l1_ratio),
+    }
+
+
+def check_loss(beta_loss: Any) -> None:
+    if beta_loss not in ("frobenius", 2):
+        raise ValueError(
+            f"beta_loss={beta_loss!r} is not available: enmf minimizes the Frobenius norm (beta_loss='frobenius'). "
+            "For other losses use sklearn.decomposition.NMF(solver='mu')"
+        )

@@ -1,0 +1,41 @@
+"""mu: multiplicative updates (Lee and Seung 2001).
+
+    U <- U * (X V) / (U VᵀV),   then V <- V * (Xᵀ U) / (V UᵀU)
+
+An entry at zero stays there; an entry whose denominator is zero stays as it is. Entries that have shrunk to nothing
+become exactly zero: multiplication alone never gets there, and the KKT residual would not see that they have arrived.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from enmf.iterate import Iterate
+from enmf.solvers.base import Method
+
+
+class MultiplicativeUpdates(Method):
+    """One update for each product with X.
+
+    Parameters
+    ----------
+    drop : float
+        Entries below this share of the mean entry that still shrink become zero.
+    """
+
+    name = "mu"
+
+    def __init__(self, drop: float = 1e-12) -> None:
+        self.drop = drop
+
+    def step(self, it: Iterate, objective: float) -> None:
+        it.set_U(self._update(it.U, *it.normal_U()))
+        it.set_V(self._update(it.V, *it.normal_V()))
+
+    def _update(self, F: np.ndarray, G: np.ndarray, B: np.ndarray) -> np.ndarray:
+        denominator = F @ G
+        factor = np.ones_like(F)
+        np.divide(np.maximum(B, 0), denominator, out=factor, where=denominator > 0)
+        new = F * factor
+        new[(new < self.drop * F.mean()) & (factor < 1)] = 0
+        return np.asfortranarray(new)
