@@ -22,7 +22,7 @@ from enmf.result import Result
 from enmf.solvers.base import Method
 from enmf.solvers.loop import descend
 from enmf.solvers.nnls import solve_nnls
-from enmf.stopping import Monitor, Progress, Stopping, interruptible
+from enmf.stopping import Monitor, Progress, Stopping, interruptible, reached_bound
 from enmf.validation import (
     Problem,
     check_choice,
@@ -284,10 +284,15 @@ def _run(
 
     exterior = choices.exterior
     found = exterior_start(X, min(rank, *X.shape), exterior, monitor, rng)
+    if penalty:
+        monitor.lower_bound = 0.0  # meeting the bound of the error is not the aim then
     it = Iterate(X, *_padded(found.U, found.V, rank), penalty)
+    if _is_global_optimum(it, monitor):
+        return it, "global_optimum", found.spectrum, found.rotation
     status = descend(it, choices.descent, monitor, max_iter=max_iter)
     for _ in range(exterior.restarts):
-        if status not in ("converged", "stalled") or penalty or not _far_from_bound(it, monitor):
+        known = found.spectrum.kind == "exact"  # an iterative SVD has no bound yet
+        if not known or penalty or status not in ("converged", "stalled") or not _far_from_bound(it, monitor):
             break
         again = exterior_start(X, rank, replace(exterior, rotation="random"), monitor, rng, found.spectrum)
         other = Iterate(X, again.U, again.V)
@@ -295,6 +300,18 @@ def _run(
         if other.squared_error() < it.squared_error():
             it, status, found = other, other_status, again
     return it, status, found.spectrum, found.rotation
+
+
+def _is_global_optimum(it: Iterate, monitor: Monitor) -> bool:
+    """Whether the start meets the bound already. The product this needs is the first one of the descent."""
+    if monitor.lower_bound == 0.0 or monitor.out_of_time():
+        return False
+    with monitor.phase("certificate"):
+        error = math.sqrt(max(it.squared_error(), 0.0))
+    if not reached_bound(error, monitor.lower_bound, monitor.whole):
+        return False
+    monitor.record(0, "certificate", error, math.nan, it.U, it.V)
+    return True
 
 
 def _far_from_bound(it: Iterate, monitor: Monitor) -> bool:
@@ -347,7 +364,7 @@ def _finish(
             spectrum = sharpen(X, spectrum, rng=rng)
         lower_bound = spectrum.lower_bound(rank) if spectrum is not None else 0.0
         certificate = make_certificate(it, lower_bound, monitor.stopping.tol)
-    if certificate.globally_optimal and status in ("converged", "stalled", "max_iter"):
+    if certificate.globally_optimal and not it.penalty and status in ("converged", "stalled", "max_iter"):
         status = "global_optimum"
     root = np.asarray(math.sqrt(scale), X.dtype)
     return Result(

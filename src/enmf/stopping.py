@@ -4,7 +4,7 @@ global_optimum   the error equals the Eckart-Young bound: nothing can be better
 converged        KKT residual <= tol
 target_reached   error <= target_error
 max_iter, timeout
-stalled          the error has stopped falling (rounding) before the KKT residual came below tol
+stalled          the objective has stopped falling (rounding) before the KKT residual came below tol
 interrupted      Ctrl-C, or the callback asked to stop
 """
 
@@ -113,7 +113,7 @@ class Monitor:
         except KeyboardInterrupt:
             self.interrupted = True
 
-    def verdict(self, iteration: int, max_iter: int, error: float, kkt: float) -> str | None:
+    def verdict(self, iteration: int, max_iter: int, error: float, kkt: float, objective: float) -> str | None:
         """The status with which a run on X ends here, or None to go on."""
         limits = self.stopping
         if self.interrupted:
@@ -128,13 +128,13 @@ class Monitor:
             return "timeout"
         if iteration >= max_iter:
             return "max_iter"
-        if self._stalled(iteration, error):
+        if self._stalled(iteration, objective):
             return "stalled"
         return None
 
-    def _stalled(self, iteration: int, error: float) -> bool:
-        if iteration == 0 or error < self._best * (1.0 - 4.0 * self._precision):
-            self._best, self._best_at = error, iteration
+    def _stalled(self, iteration: int, objective: float) -> bool:
+        if iteration == 0 or objective < self._best * (1.0 - 8.0 * self._precision):
+            self._best, self._best_at = objective, iteration
         return iteration - self._best_at >= PATIENCE and self.stopping.tol > 0
 
 

@@ -115,8 +115,7 @@ def exterior_start(
     if cheaper if options.surrogate is None else options.surrogate:
         rest = max(X.squared_norm() - surrogate.squared_norm(), 0.0)
         its = [_enter(surrogate, U @ rotation.R, V @ rotation.R, options, monitor, rest) for rotation in rotations]
-        errors = [it.squared_error() for it in its]
-        chosen = int(np.argmin(errors))
+        chosen = _descend_surrogate(its, options.surrogate_iterations, monitor, rest)
         return ExteriorStart(its[chosen].U, its[chosen].V, spectrum, rotations[chosen])
     it = _enter(X, U @ best.R, V @ best.R, options, monitor)
     return ExteriorStart(it.U, it.V, spectrum, best)
@@ -149,16 +148,24 @@ def _rotate(
 def _enter(
     target: Matrix, U: np.ndarray, V: np.ndarray, options: ExteriorOptions, monitor: Monitor, rest: float = 0.0
 ) -> Iterate:
-    """Feasibility on X or on its surrogate (which lacks `rest` of ||X||²), there followed by a first descent."""
+    """Feasibility on X or on its surrogate (which lacks `rest` of ||X||²)."""
     it = Iterate(target, U, V)
     stage = feasibility.make(options.feasibility, **options.feasibility_options)
     run_stage(it, stage, monitor, phase="feasibility", max_iter=10_000, extra=rest)
     it.set_U(_clipped(it.U))
     it.set_V(_clipped(it.V))
-    if not target.holds_data:
-        steps = options.surrogate_iterations
-        run_stage(it, ExtrapolatedHALS(), monitor, phase="surrogate", max_iter=steps, extra=rest)
     return it
+
+
+def _descend_surrogate(its: list[Iterate], iterations: int, monitor: Monitor, rest: float) -> int:
+    """A first descent on the surrogate, a quarter of it for every candidate, the rest for the best one."""
+    descents = [ExtrapolatedHALS() for _ in its]
+    trial = iterations // 4 if len(its) > 1 else 0
+    for it, descent in zip(its, descents):
+        run_stage(it, descent, monitor, phase="surrogate", max_iter=trial, extra=rest)
+    chosen = int(np.argmin([it.squared_error() for it in its]))
+    run_stage(its[chosen], descents[chosen], monitor, phase="surrogate", max_iter=iterations - trial, extra=rest)
+    return chosen
 
 
 def _clipped(F: np.ndarray) -> np.ndarray:

@@ -12,10 +12,14 @@ W is first divided by its mean absolute entry, so that rho has no unit; rho foll
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+
+from enmf import parallel
+from enmf.kernels import admm
 
 STAGNATION_WINDOW = 20  # iterations over which the negative mass must fall ...
 STAGNATION_SHARE = 0.01  # ... by at least this share
@@ -45,6 +49,8 @@ class _Admm:
         self.W, self.R, self.rho, self.adapt = W, R, rho, adapt
         self.WR = W @ R
         self.Y = np.full_like(self.WR, dual / rho)
+        self._Z, self._ZY, self._spare = (np.empty_like(self.WR) for _ in range(3))
+        self._partial = np.empty((-(-self.WR.size // admm.CHUNK), 4))
         self.masses = [negative_share(self.WR)]
         self.best_R, self.best_mass = R, self.masses[0]
 
@@ -53,16 +59,18 @@ class _Admm:
         return len(self.masses) - 1
 
     def step(self) -> None:
-        B = self.WR - self.Y
-        Z = np.where(B > 0, B, np.minimum(B + 1.0 / self.rho, 0.0))
-        self.R = procrustes(self.W.T @ (Z + self.Y))
-        WR = self.W @ self.R
-        Z -= WR  # the primal residual from here on
-        self.Y += Z
+        bounds = parallel.even_bounds(self.WR.size, 20.0, admm.CHUNK)
+        flat = [F.reshape(-1) for F in (self.WR, self.Y, self._Z, self._ZY)]
+        parallel.run(admm.split, bounds, *flat, 1.0 / self.rho)
+        self.R = procrustes(self.W.T @ self._ZY)
+        before, self.WR = self.WR, np.matmul(self.W, self.R, out=self._spare)
+        self._spare = before
+        flat = [F.reshape(-1) for F in (self.WR, before, self.Y, self._Z)]
+        parallel.run(admm.update_dual, bounds, *flat, self._partial)
+        primal, moved, total, size = self._partial.sum(axis=0).tolist()
         if self.adapt:
-            self._balance(float(np.linalg.norm(Z)), self.rho * float(np.linalg.norm(WR - self.WR)))
-        self.WR = WR
-        mass = negative_share(WR)
+            self._balance(math.sqrt(primal), self.rho * math.sqrt(moved))
+        mass = (size - total) / (2.0 * size) if size > 0 else 0.0
         self.masses.append(mass)
         if mass < self.best_mass:
             self.best_R, self.best_mass = self.R, mass
@@ -111,7 +119,7 @@ def rotate(
     stop : callable
         Asked between iterations; True ends the phase (time limit).
     """
-    W = np.vstack([U, V]).astype(np.float64)
+    W = np.ascontiguousarray(np.vstack([U, V]), dtype=np.float64)
     scale = np.abs(W).mean()
     if scale > 0:
         W /= scale

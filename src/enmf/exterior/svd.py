@@ -43,20 +43,11 @@ class Spectrum:
     V: np.ndarray  # m x l, orthonormal columns
     squared_norm: float  # ||X||²
     kind: str
-    squares: np.ndarray = field(
-        default_factory=lambda: np.zeros(0)
-    )  # upper bounds of sums of s²: entry i for rank i + 1
+    bounds: np.ndarray = field(default_factory=lambda: np.zeros(0))  # entry i: least error of rank i + 1
 
     def lower_bound(self, rank: int) -> float:
         """No factorization of this rank has a smaller error."""
-        if len(self.squares) == 0:
-            return 0.0
-        if rank <= 0:
-            return float(np.sqrt(self.squared_norm))
-        if rank > len(self.squares):
-            return 0.0
-        rest = self.squared_norm - self.squares[rank - 1]
-        return float(np.sqrt(max(rest, 0.0)))
+        return float(self.bounds[rank - 1]) if 1 <= rank <= len(self.bounds) else 0.0
 
     def factors(self, rank: int) -> tuple[np.ndarray, np.ndarray]:
         """U* = U S^1/2 and V* = V S^1/2 of the given rank."""
@@ -120,8 +111,8 @@ def sharpen(X: Matrix, spectrum: Spectrum, *, rng: np.random.Generator, power_it
     Q, CQ = Q @ rotation, CQ @ rotation
     B = CQ - Q * values
     delta = _remainder_norm(X, Q, rng)
-    squares = _upper_sums(values, B.T @ B, delta, spectrum.squared_norm, _product_rounding(X))
-    return replace(spectrum, squares=squares)
+    sums = _upper_sums(values, B.T @ B, delta, spectrum.squared_norm)
+    return replace(spectrum, bounds=_remainders(sums, spectrum.squared_norm, _product_rounding(X)))
 
 
 def _exact(X: Matrix, width: int) -> Spectrum:
@@ -129,8 +120,8 @@ def _exact(X: Matrix, width: int) -> Spectrum:
     whole = X.squared_norm()
     values, vectors = np.linalg.eigh(gram)
     values, small = np.maximum(values[::-1][:width], 0.0), vectors[:, ::-1][:, :width]
-    squares = np.minimum(np.cumsum(values) + ROUNDING * whole, whole)
-    if isinstance(X, DenseMatrix) and whole - squares[-1] < 1e-8 * whole:
+    bounds = _remainders(np.cumsum(values), whole, ROUNDING)
+    if isinstance(X, DenseMatrix) and bounds[-1] ** 2 < 1e-8 * whole:
         return _lapack(X, width)
     small = np.asfortranarray(small, dtype=X.dtype)
     tall = (X.transpose_times if X.shape[0] <= X.shape[1] else X.times)(small)
@@ -138,7 +129,7 @@ def _exact(X: Matrix, width: int) -> Spectrum:
     left, s, turn = np.linalg.svd(tall, full_matrices=False)
     small = small @ turn.T
     U, V = (small, left) if X.shape[0] <= X.shape[1] else (left, small)
-    return Spectrum(U, s, V, whole, "exact", squares)
+    return Spectrum(U, s, V, whole, "exact", bounds)
 
 
 def _lapack(X: DenseMatrix, width: int) -> Spectrum:
@@ -146,17 +137,10 @@ def _lapack(X: DenseMatrix, width: int) -> Spectrum:
     X.passes += 1
     array = X.array.astype(np.float64, copy=False)
     U, s, Vt = np.linalg.svd(array, full_matrices=False)
-    whole = X.squared_norm()
     tail = np.sqrt(np.append(np.cumsum((s**2)[::-1])[::-1], 0.0))[1:]  # entry i: error of rank i + 1
-    tail = np.maximum(tail - ROUNDING * np.sqrt(len(s)) * s[0], 0.0)
-    return Spectrum(
-        U[:, :width].astype(X.dtype),
-        s[:width].astype(X.dtype),
-        Vt[:width].T.astype(X.dtype),
-        whole,
-        "exact",
-        whole - tail[:width] ** 2,
-    )
+    tail = np.maximum(tail - ROUNDING * s[0], 0.0)
+    U, s, V = (F[..., :width].astype(X.dtype) for F in (U, s, Vt.T))
+    return Spectrum(U, s, V, X.squared_norm(), "exact", tail[:width])
 
 
 def _krylov(X: Matrix, width: int, rng: np.random.Generator) -> Spectrum:
@@ -176,7 +160,7 @@ def _krylov(X: Matrix, width: int, rng: np.random.Generator) -> Spectrum:
 
 
 def _randomized(X: Matrix, width: int, power_iterations: int, rng: np.random.Generator) -> Spectrum:
-    Q = rng.standard_normal((X.shape[1], width)).astype(X.dtype)
+    Q = _orthonormal(rng.standard_normal((X.shape[1], width)).astype(X.dtype))
     for _ in range(power_iterations):
         Q = _orthonormal(X.transpose_times(_orthonormal(X.times(Q))))
     U, s, turn = np.linalg.svd(X.times(Q), full_matrices=False)
@@ -222,7 +206,12 @@ def _remainder_norm(X: Matrix, Q: np.ndarray, rng: np.random.Generator) -> float
     return largest / (1.0 - root**2) + _product_rounding(X) * X.squared_norm()
 
 
-def _upper_sums(values: np.ndarray, BtB: np.ndarray, delta: float, whole: float, rounding: float) -> np.ndarray:
+def _remainders(sums: np.ndarray, whole: float, rounding: float) -> np.ndarray:
+    """sqrt(whole - sums), less a margin for rounding."""
+    return np.sqrt(np.maximum(whole - sums - rounding * whole, 0.0))
+
+
+def _upper_sums(values: np.ndarray, BtB: np.ndarray, delta: float, whole: float) -> np.ndarray:
     """For each rank i + 1, an upper bound of s_1² + ... + s_{i+1}²; `values` are the eigenvalues of A."""
     best = np.full(len(values), whole)
     for t in np.geomspace(1e-6, 10.0, 40) * max(values[0], np.finfo(float).tiny):
@@ -230,7 +219,7 @@ def _upper_sums(values: np.ndarray, BtB: np.ndarray, delta: float, whole: float,
         outside = np.full(len(values), delta + t)
         together = np.sort(np.concatenate([inside, outside]))[::-1][: len(values)]
         best = np.minimum(best, np.cumsum(together))
-    return np.minimum(best + rounding * whole, whole)
+    return best
 
 
 def _fix_signs(spectrum: Spectrum) -> Spectrum:

@@ -3,7 +3,8 @@
     u_j = sqrt(s_j p) a/||a||,  v_j = sqrt(s_j p) b/||b||,   p = ||a|| ||b||,
     (a, b) = (u+, v+) or (u-, v-) of the j-th singular pair, the pair with the larger p
 
-nndsvda fills the zeros with the mean of X, nndsvdar with small random values (for methods that cannot leave zero).
+nndsvda fills the zeros with the mean of the factor, nndsvdar with random values up to a hundredth of it (for methods
+that cannot leave zero); the original fills in the mean of X, which depends on the units.
 Components beyond min(n, m), for which there is no singular pair, start at random values of the size of the others.
 """
 
@@ -32,16 +33,20 @@ def nndsvd(X: Matrix, rank: int, rng: np.random.Generator) -> tuple[np.ndarray, 
 
 def nndsvda(X: Matrix, rank: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     U, V = nndsvd(X, rank, rng)
-    mean = X.mean()
     for F in (U, V):
-        F[F == 0] = mean
+        F[_zeros(F)] = F.mean()
     return U, V
 
 
 def nndsvdar(X: Matrix, rank: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     U, V = nndsvd(X, rank, rng)
-    mean = X.mean()
     for F in (U, V):
-        zero = F == 0
-        F[zero] = mean * rng.random(int(zero.sum())) / 100.0
+        small = rng.random(F.shape).astype(F.dtype) * (F.mean() / 100)
+        zero = _zeros(F)
+        F[zero] = small[zero]
     return U, V
+
+
+def _zeros(F: np.ndarray) -> np.ndarray:
+    """Entries that are zero but for the rounding of the SVD."""
+    return 100 * np.finfo(F.dtype).eps * F.max(initial=0) >= F

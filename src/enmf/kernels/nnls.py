@@ -77,9 +77,16 @@ def nnls(start, stop, G, B, F):  # type: ignore[no-untyped-def]
         for _ in range(10 * r + 50):
             dependent = _solve_passive(G, b, members, count, L, z)
             if dependent >= 0:
-                barred[members[dependent]] = True
-                x[members[dependent]] = 0.0
-                count = _remove(members, count, dependent, inside)
+                if dependent == count - 1 and x[members[dependent]] == 0.0:
+                    # the newest member: others span it already, so it cannot help; try the next best
+                    barred[members[dependent]] = True
+                    count = _remove(members, count, dependent, inside)
+                else:
+                    # the start holds dependent members, and which of them to keep is not known: begin from nothing
+                    count = 0
+                    for k in range(r):
+                        x[k] = 0.0
+                        inside[k] = False
                 continue
             step = 1.0
             for p in range(count):
@@ -93,6 +100,7 @@ def nnls(start, stop, G, B, F):  # type: ignore[no-untyped-def]
                     if z[p] <= 0 and x[members[p]] <= 1e-15 * abs(z[p]):
                         x[members[p]] = 0.0
                         count = _remove(members, count, p, inside)
+                        barred[:] = False
                 continue
             for p in range(count):
                 x[members[p]] = z[p]

@@ -19,7 +19,8 @@ def sweep(start, stop, F, B, G, wall, max_sweeps, progress, skip):  # type: igno
     """Up to `max_sweeps` sweeps over the columns start..stop of F (r x n), in place.
 
     A block of columns stops early when a sweep changed it by less than `progress` times the first sweep.
-    Components with skip[k] stay as they are, and so do those with G_kk = 0 (nothing can be said about them).
+    Components with skip[k] stay as they are. So do those with G_kk = 0, about which nothing can be said, except where a
+    penalty (b < 0) sends them to zero.
     """
     r = F.shape[0]
     work = np.zeros((r, BLOCK), F.dtype)
@@ -41,7 +42,12 @@ def sweep(start, stop, F, B, G, wall, max_sweeps, progress, skip):  # type: igno
             change = 0.0
             for k in range(r):
                 g = G[k, k]
-                if g <= zero or skip[k]:
+                if skip[k]:
+                    continue
+                if g <= zero:
+                    for c in range(BLOCK):
+                        if right[k, c] < zero:
+                            work[k, c] = zero
                     continue
                 for c in range(BLOCK):
                     line[c] = right[k, c] + g * work[k, c]

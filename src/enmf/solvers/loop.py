@@ -25,7 +25,7 @@ def descend(it: Iterate, method: Method, monitor: Monitor, *, phase: str = "desc
             error = math.sqrt(max(squared, 0.0))
             kkt = kkt_residual(it) if iteration % interval == 0 else math.nan
             monitor.record(iteration, phase, error, kkt, it.U, it.V)
-            status = monitor.verdict(iteration, max_iter, error, kkt)
+            status = monitor.verdict(iteration, max_iter, error, kkt, objective)
             if status is not None:
                 break
             if not method.monotone and objective < best_objective:

@@ -1,0 +1,75 @@
+"""The slow, obvious twin of every kernel, in plain NumPy and with the kernel's meaning, not its layout."""
+
+import numpy as np
+
+
+def sweep(U, G, B, wall=np.inf, sweeps=1, skip=()):
+    """Coordinate sweeps on U (n x r)."""
+    U = U.copy()
+    for _ in range(sweeps):
+        for k in range(U.shape[1]):
+            if k in skip:
+                continue
+            if G[k, k] <= 0:
+                U[B[:, k] < 0, k] = 0
+                continue
+            z = B[:, k] - U @ G[:, k] + U[:, k] * G[k, k]
+            if np.isinf(wall):
+                U[:, k] = np.maximum(z / G[k, k], 0)
+            else:
+                U[:, k] = np.where(z >= 0, z / G[k, k], z / (G[k, k] + wall))
+    return U
+
+
+def row_step(U, G, B, fixed_step=0.0, literal=False):
+    """One projected gradient step a row (paper, eq. 8 to 11)."""
+    U = U.copy()
+    D = U @ G - B
+    for i in range(len(U)):
+        g = np.where(U[i] >= 0, D[i], 0.0)
+        if not literal:
+            g[(U[i] == 0) & (D[i] > 0)] = 0.0
+        curvature = g @ G @ g
+        step = fixed_step or (g @ g / curvature if curvature > 0 else 0.0)
+        may_move = U[i] >= 0
+        U[i, may_move] = np.maximum(U[i] - step * g, 0)[may_move]
+    return U
+
+
+def projected_gradient(U, G, B):
+    D = U @ G - B
+    return np.where(U > 0, D, np.minimum(D, 0)), D
+
+
+def kkt(X, U, V):
+    """The definition: projected gradient at column-balanced factors over ||X||^1.5."""
+    X = X.toarray() if hasattr(X, "toarray") else np.asarray(X, dtype=np.float64)
+    U, V = U.astype(np.float64), V.astype(np.float64)
+    u, v = np.linalg.norm(U, axis=0), np.linalg.norm(V, axis=0)
+    alive = (u > 0) & (v > 0)
+    U, V, u, v = U[:, alive], V[:, alive], u[alive], v[alive]
+    U, V = U * np.sqrt(v / u), V * np.sqrt(u / v)
+    residual = U @ V.T - X
+    dU, dV = residual @ V, residual.T @ U
+    pU = np.where(U > 0, dU, np.minimum(dU, 0))
+    pV = np.where(V > 0, dV, np.minimum(dV, 0))
+    return np.sqrt((pU**2).sum() + (pV**2).sum()) / np.linalg.norm(X) ** 1.5
+
+
+def bound(X, rank):
+    """Eckart-Young from the full SVD."""
+    X = X.toarray() if hasattr(X, "toarray") else np.asarray(X, dtype=np.float64)
+    s = np.linalg.svd(X, compute_uv=False)
+    return np.sqrt((s[rank:] ** 2).sum())
+
+
+def admm_rotation(W, R, rho, iterations):
+    """Algorithm 1 of the paper as printed, with the unscaled dual Y and constant rho."""
+    Y = np.zeros_like(W)
+    for _ in range(iterations):
+        B = W @ R - Y / rho
+        Z = np.where(B > 0, B, np.where(-1 / rho <= B, 0.0, B + 1 / rho))
+        C, _, Dt = np.linalg.svd(W.T @ (Z + Y / rho))
+        R = C @ Dt
+        Y = Y + rho * (Z - W @ R)
+    return R

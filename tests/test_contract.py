@@ -1,0 +1,331 @@
+"""What every method promises, whatever its name. New methods and starts are found through the registry."""
+
+import itertools
+import math
+import os
+import signal
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+
+import enmf
+import problems
+import slow
+from enmf.iterate import Iterate
+from enmf.matrix import DenseMatrix
+from enmf.registry import DESCENTS
+from enmf.solvers.hals import HALS
+from enmf.stopping import STATUSES
+
+SLOW = {"mu", "grad-mult"}  # sublinear: far from tol after any number of iterations one would wait for
+METHODS = enmf.methods()
+
+
+def run(X, rank=4, method="enmf", **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return enmf.factorize(X, rank, method, **{"random_state": 0, "max_iter": 300, **options})
+
+
+@pytest.mark.parametrize("init", enmf.initializations())
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("store", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_factors_status_and_trace(method, init, store):
+    X = problems.counts()
+    result = run(store(X), 4, method, init=init)
+    for F, length in ((result.U, 80), (result.V, 50)):
+        assert F.shape == (length, 4)
+        assert np.isfinite(F).all()
+        assert F.min() >= 0
+    assert result.status in STATUSES
+    assert result.error == pytest.approx(np.linalg.norm(X - result.U @ result.V.T), rel=1e-10)
+    assert result.certificate.kkt == pytest.approx(slow.kkt(X, result.U, result.V), rel=1e-6, abs=1e-14)
+    assert result.certificate.lower_bound <= slow.bound(X, 4) * (1 + 1e-12)
+    assert result.error >= result.certificate.lower_bound
+    descent = list(result.trace.of("descent"))
+    assert result.error <= descent[0].error * (1 + 1e-12)
+    if method in DESCENTS and DESCENTS[method].monotone:
+        errors = [row.error for row in descent]
+        assert all(b <= a * (1 + 1e-9) for a, b in itertools.pairwise(errors))
+    seconds = [row.seconds for row in result.trace]
+    assert seconds == sorted(seconds)
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name not in SLOW])
+def test_converges_to_a_kkt_point(method):
+    for X in (problems.low_rank_noisy(), problems.counts()):
+        result = run(X, 4, method, tol=1e-6, max_iter=20_000)
+        assert result.status == "converged" if X.shape[0] == 80 else result.status in ("converged", "global_optimum")
+        assert slow.kkt(X, result.U, result.V) <= 1e-6 * 1.001
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_scaling_changes_units_only(method):
+    X = problems.counts()
+    base = run(X, 4, method)
+    for power in (-20, 20):
+        c = 2.0**power
+        scaled = run(X * c, 4, method)
+        assert (scaled.status, scaled.n_iter) == (base.status, base.n_iter)
+        assert scaled.error == pytest.approx(c * base.error, rel=1e-9)
+        np.testing.assert_allclose(scaled.U / np.sqrt(c), base.U, rtol=1e-8, atol=1e-12)
+        np.testing.assert_allclose(scaled.V / np.sqrt(c), base.V, rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_dense_equals_sparse(method):
+    X = problems.counts()
+    dense, sparse = run(X, 4, method), run(sp.csc_matrix(X), 4, method)
+    assert dense.error == pytest.approx(sparse.error, rel=1e-8)
+    assert dense.n_iter == sparse.n_iter
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_float32_stays_and_agrees(method):
+    X = problems.low_rank_noisy()
+    single, double = run(X.astype(np.float32), 4, method), run(X, 4, method)
+    assert single.U.dtype == single.V.dtype == np.float32
+    assert single.error == pytest.approx(double.error, rel=1e-3)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_same_seed_gives_the_same_result_on_any_number_of_threads(method):
+    X = problems.dense(300, 200)
+    a, b, c = (run(X, 6, method, init=i, max_iter=30, n_threads=t) for i, t in ((None, 1), (None, 1), (None, 2)))
+    assert (a.U == b.U).all()
+    np.testing.assert_allclose(a.U, c.U, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name not in SLOW])
+def test_restarting_from_a_solution_stops_at_once(method):
+    X = problems.counts()
+    result = run(X, 4, method, max_iter=20_000)
+    again = run(X, 4, method, init=(result.U, result.V))
+    assert again.status == "converged"
+    assert again.n_iter <= 2
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_limits(method):
+    X = problems.dense(200, 150)
+    assert run(X, 5, method, init="random", max_iter=3, tol=0.0).n_iter == 3
+    timed = run(X, 5, method, init="random", time_limit=0.0, tol=0.0)
+    assert timed.status == "timeout"
+    goal = run(X, 5, method, init="random", max_iter=20, tol=0.0).error
+    reached = run(X, 5, method, init="random", target_error=goal * 1.001, tol=0.0)
+    assert reached.status == "target_reached"
+    assert reached.error <= goal * 1.001
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_callback_sees_and_stops_the_run(method):
+    X = problems.dense(100, 80)
+    seen = []
+
+    def stop_at_five(progress):
+        seen.append(progress)
+        assert not progress.U.flags.writeable
+        return progress.phase == "descent" and progress.iteration == 5
+
+    result = run(X, 5, method, init="random", tol=0.0, callback=stop_at_five)
+    assert result.status == "interrupted"
+    assert result.n_iter == 5
+    assert [row.iteration for row in result.trace] == [p.iteration for p in seen]
+
+
+def test_time_limit_in_the_exterior_phases_gives_feasible_factors():
+    result = run(problems.counts(), 5, time_limit=1e-9)
+    assert result.status == "timeout"
+    assert result.U.min() >= 0
+
+
+def test_ctrl_c_returns_the_best_factors_with_a_warning():
+    X = problems.dense(300, 200)
+    timer = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.warns(ConvergenceWarning, match="interrupted after"):
+        result = enmf.factorize(X, 10, "hals", init="random", tol=0.0, max_iter=10**7, random_state=0)
+    assert result.status == "interrupted"
+    assert result.error <= result.trace[0].error
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_keyboard_interrupt_in_a_callback_counts_as_ctrl_c():
+    def interrupt(progress):
+        raise KeyboardInterrupt
+
+    result = run(problems.counts(), 3, callback=interrupt)
+    assert result.status == "interrupted"
+
+
+def test_hals_equals_a_naive_transcription():
+    X = problems.counts()
+    rng = np.random.default_rng(0)
+    U, V = rng.random((80, 4)), rng.random((50, 4))
+    it, method = Iterate(DenseMatrix(X), U, V), HALS()
+    for _ in range(5):
+        method.step(it, 0.0)
+        U = slow.sweep(U, V.T @ V, X @ V)
+        V = slow.sweep(V, U.T @ U, X.T @ U)
+    np.testing.assert_allclose(it.U, U, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(it.V, V, rtol=1e-9, atol=1e-12)
+
+
+def test_factors_of_a_unique_factorization_are_found():
+    X, U, V = problems.unique_exact()
+    result = run(X, 3, tol=1e-12, max_iter=20_000)
+    assert result.certificate.relative_error <= 1e-8
+    size = np.linalg.norm(U, axis=0) * np.linalg.norm(V, axis=0)
+    order = np.argsort(-size)
+    balance = np.sqrt(np.linalg.norm(V, axis=0) / np.linalg.norm(U, axis=0))
+    np.testing.assert_allclose(result.U, (U * balance)[:, order], atol=1e-5)
+    np.testing.assert_allclose(result.V, (V / balance)[:, order], atol=1e-5)
+
+
+def test_order_and_scale_of_components():
+    result = run(problems.counts(), 5)
+    u, v = np.linalg.norm(result.U, axis=0), np.linalg.norm(result.V, axis=0)
+    np.testing.assert_allclose(u, v, rtol=1e-10)
+    assert (np.diff(u) <= 0).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_dead_components_stay_finite_and_are_reported(method):
+    X = problems.counts()
+    rng = np.random.default_rng(0)
+    U, V = rng.random((80, 4)), rng.random((50, 4))
+    U[:, 2] = V[:, 2] = 0.0
+    with pytest.warns(UserWarning, match="1 of 4 components are zero"):
+        result = run(X, 4, method, init=(U, V), max_iter=5)
+    assert np.isfinite(result.U).all()
+    assert len(result.certificate.dead_components) == 1
+
+
+def test_permuting_rows_permutes_the_answer():
+    X = problems.low_rank_noisy()
+    order = np.random.default_rng(0).permutation(len(X))
+    a, b = run(X, 4, tol=1e-9, max_iter=20_000), run(X[order], 4, tol=1e-9, max_iter=20_000)
+    np.testing.assert_allclose(b.U, a.U[order], atol=1e-5)
+
+
+def test_transposing_x_swaps_the_factors():
+    X = problems.low_rank_noisy()
+    a, b = run(X, 3, tol=1e-9, max_iter=20_000), run(X.T, 3, tol=1e-9, max_iter=20_000)
+    assert a.error == pytest.approx(b.error, rel=1e-6)
+
+
+def test_the_caller_s_arrays_are_not_changed():
+    X = problems.counts()
+    U, V = np.full((80, 3), 0.5), np.full((50, 3), 0.5)
+    copies = X.copy(), U.copy(), V.copy()
+    S = sp.coo_array(X)
+    S.data.flags.writeable = False
+    run(X, 3, init=(U, V))
+    run(S, 3, init=(U, V))
+    for before, after in zip(copies, (X, U, V)):
+        assert (before == after).all()
+
+
+def test_certify_agrees_with_the_result_and_with_numpy():
+    for X in (problems.counts(), sp.csr_array(problems.counts())):
+        result = run(X, 4)
+        c = enmf.certify(X, result.U, result.V)
+        D = X.toarray() if sp.issparse(X) else X
+        assert c.error == pytest.approx(np.linalg.norm(D - result.U @ result.V.T), rel=1e-8)
+        assert c.kkt == pytest.approx(slow.kkt(X, result.U, result.V), rel=1e-8)
+        assert c.lower_bound == pytest.approx(slow.bound(X, 4), rel=1e-8)
+        assert c.ratio == pytest.approx(c.error / c.lower_bound)
+        assert c.gap == pytest.approx((c.error - c.lower_bound) / np.linalg.norm(D))
+        gradients = (result.U @ result.V.T - D) @ result.V, (result.U @ result.V.T - D).T @ result.U
+        assert c.min_gradient == pytest.approx(min(G.min() for G in gradients), rel=1e-6)
+        products = [G * F for G, F in zip(gradients, (result.U, result.V))]
+        assert c.kkt_max == pytest.approx(max(P.max() for P in products), rel=1e-4, abs=1e-9)
+        assert c.kkt_sum == pytest.approx(sum(P.sum() for P in products), rel=1e-4, abs=1e-6)
+
+
+def test_kkt_is_scale_free():
+    X = problems.counts()
+    rng = np.random.default_rng(0)
+    U, V = rng.random((80, 4)), rng.random((50, 4))
+    base = enmf.certify(X, U, V).kkt
+    d = np.array([1e-3, 1.0, 7.0, 1e4])
+    assert enmf.certify(X, U * d, V / d).kkt == pytest.approx(base, rel=1e-9)
+    assert enmf.certify(3.7 * X, 3.7 * U, V).kkt == pytest.approx(base, rel=1e-9)
+    assert enmf.certify(X.T, V, U).kkt == pytest.approx(base, rel=1e-9)
+
+
+def test_certificate_prints_as_a_table_and_goes_to_json():
+    import json
+
+    c = run(problems.counts(), 3).certificate
+    text = str(c)
+    assert text.startswith("Certificate")
+    assert "best possible (SVD bound)" in text
+    assert json.loads(json.dumps(c.to_dict()))["rank"] == 3
+
+
+def test_trace_becomes_a_frame():
+    frame = run(problems.counts(), 3).trace.to_frame()
+    assert list(frame.columns) == ["iteration", "phase", "seconds", "error", "kkt", "passes"]
+    assert frame["passes"].is_monotonic_increasing
+
+
+def test_penalties_shrink_the_factors_and_converge():
+    X = problems.low_rank_noisy()
+    plain = run(X, 4)
+    for weights in ({"l1_U": 0.5, "l1_V": 0.5}, {"l2_U": 0.5, "l2_V": 0.5}):
+        result = run(X, 4, max_iter=20_000, **weights)
+        assert result.status == "converged"
+        assert result.U.sum() + result.V.sum() < plain.U.sum() + plain.V.sum()
+        l1, l2 = weights.get("l1_U", 0.0), weights.get("l2_U", 0.0)
+        D = (result.U @ result.V.T - X) @ result.V + l1 + l2 * result.U
+        projected = np.where(result.U > 0, D, np.minimum(D, 0))
+        assert np.linalg.norm(projected) <= 1e-5 * np.linalg.norm(X) ** 1.5
+
+
+def test_unconverged_runs_warn_once_with_value_and_remedy():
+    X = problems.dense()
+    with pytest.warns(ConvergenceWarning, match=r"KKT residual is .*Increase max_iter or tol") as caught:
+        enmf.factorize(X, 5, "hals", init="random", max_iter=2, random_state=0)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        enmf.factorize(X, 5, "hals", init="random", max_iter=2, tol=0, random_state=0)
+
+
+def test_verbose_writes_progress_to_stderr(capfd):
+    run(problems.counts(), 3, verbose=1)
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert "error" in captured.err
+
+
+def test_runs_in_a_thread_and_after_a_fork():
+    X = problems.dense(200, 100)
+    expected = run(X, 4).error
+    found = []
+    worker = threading.Thread(target=lambda: found.append(run(X, 4).error))
+    worker.start()
+    worker.join()
+    assert found == [pytest.approx(expected, rel=1e-9)]
+
+
+def test_a_run_that_cannot_improve_is_stalled():
+    X = problems.counts().astype(np.float32)
+    result = run(X, 4, tol=1e-14, max_iter=50_000)
+    assert result.status == "stalled"
+    assert result.n_iter < 20_000
+    assert math.isfinite(result.error)
+
+
+def test_time_limit_is_kept():
+    began = time.perf_counter()
+    result = run(problems.dense(400, 300), 20, "hals", init="random", tol=0.0, max_iter=10**7, time_limit=0.3)
+    assert result.status == "timeout"
+    assert time.perf_counter() - began < 30  # generous: says that it ends, not how fast

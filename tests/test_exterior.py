@@ -1,0 +1,123 @@
+"""Phases 2 and 3, and their order."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import enmf
+import problems
+import slow
+from enmf.datasets import make_synthetic
+from enmf.exterior import feasibility
+from enmf.exterior.rotation import _Admm, negative_share, rotate, spread
+from enmf.exterior.svd import truncated_svd
+from enmf.iterate import Iterate
+from enmf.matrix import DenseMatrix
+
+
+def factors(X, rank):
+    return truncated_svd(DenseMatrix(X), rank, rng=np.random.default_rng(0)).factors(rank)
+
+
+@pytest.mark.parametrize("start", ["identity", "spread", "random"])
+def test_rotation_is_orthogonal_and_keeps_the_product(start):
+    U, V = factors(problems.dense(), 6)
+    found = rotate(U, V, start=start, rng=np.random.default_rng(0))
+    assert found.orthogonality_error < 1e-12
+    np.testing.assert_allclose(U @ found.R @ (V @ found.R).T, U @ V.T, atol=1e-12)
+    assert found.negative_mass <= found.negative_mass_before
+    assert found.negative_mass == pytest.approx(negative_share(np.vstack([U, V]) @ found.R), abs=1e-14)
+
+
+def test_rotation_equals_the_printed_algorithm():
+    U, V = factors(problems.counts(), 5)
+    W = np.vstack([U, V])
+    W = np.ascontiguousarray(W / np.abs(W).mean())
+    run = _Admm(W, np.eye(5), 1.3, adapt=False, dual=0.0)
+    for _ in range(12):
+        run.step()
+    np.testing.assert_allclose(run.R, slow.admm_rotation(W, np.eye(5), 1.3, 12), atol=1e-9)
+
+
+@settings(max_examples=25, deadline=None)
+@given(power=st.integers(-60, 60))
+def test_rotation_does_not_depend_on_units(power):
+    U, V = factors(problems.counts(), 4)
+    base, scaled = rotate(U, V), rotate(U * 2.0**power, V * 2.0**power)
+    assert (base.R == scaled.R).all()
+    assert base.iterations == scaled.iterations
+
+
+def test_spread_sends_the_leading_direction_to_all_ones():
+    R = spread(7)
+    np.testing.assert_allclose(R[0], np.full(7, 1 / np.sqrt(7)), atol=1e-15)
+    np.testing.assert_allclose(R @ R.T, np.eye(7), atol=1e-14)
+
+
+@pytest.mark.parametrize("name", feasibility.NAMES)
+def test_feasibility_ends_nonnegative_and_near(name):
+    X = problems.counts()
+    U, V = factors(X, 5)
+    R = rotate(U, V).R
+    it = Iterate(DenseMatrix(X), U @ R, V @ R)
+    clipped = np.linalg.norm(X - np.maximum(U @ R, 0) @ np.maximum(V @ R, 0).T)
+    stage = feasibility.make(name)
+    steps = 0
+    while not stage.finished(it):
+        stage.step(it, 0.0)
+        steps += 1
+        assert steps < 200
+    assert it.U.min() >= 0
+    assert it.V.min() >= 0
+    error = np.sqrt(it.squared_error())
+    assert error == pytest.approx(clipped) if name == "projection" else error < clipped
+
+
+def test_penalty_never_steps_past_zero():
+    F = np.asfortranarray([[-1.0, 2.0], [-0.05, -3.0]])
+    feasibility._raise_negatives(F, 0.1)
+    np.testing.assert_allclose(F, [[-0.9, 2.0], [0.0, -2.9]])
+
+
+@pytest.mark.parametrize("snr", [60, 100])
+def test_rotation_alone_reaches_the_global_optimum(snr):
+    X = make_synthetic(200, 150, 60, snr, random_state=0)
+    result = enmf.factorize(X, 6, random_state=0)
+    assert result.status == "global_optimum"
+    assert result.certificate.ratio <= 1 + 1e-6
+    assert result.certificate.globally_optimal
+    assert "feasibility" not in result.phases
+    assert sum(p.passes for name, p in result.phases.items() if name not in ("svd", "certificate")) == 0
+    assert result.error == pytest.approx(slow.bound(X, 6), rel=1e-6)
+
+
+def test_rank_one_is_always_globally_optimal():
+    for X in (problems.dense(), problems.counts()):
+        assert enmf.factorize(X, 1).status == "global_optimum"
+
+
+@pytest.mark.parametrize("surrogate", [True, False])
+@pytest.mark.parametrize("stage", feasibility.NAMES)
+def test_every_combination_ends_at_a_stationary_point(stage, surrogate):
+    X = problems.counts()
+    result = enmf.factorize(X, 5, feasibility=stage, surrogate=surrogate, random_state=0, tol=1e-6)
+    assert result.status == "converged"
+    assert slow.kkt(X, result.U, result.V) <= 1e-6 * 1.001
+
+
+def test_the_paper_preset():
+    X = problems.counts()
+    result = enmf.factorize(X, 4, preset="paper", max_iter=20_000)
+    assert result.rotation.start == "identity"
+    assert "surrogate" not in result.phases
+    assert result.status == "converged"
+    assert enmf.factorize(X, 4, preset="paper", rotation="spread", max_iter=20_000).rotation.start == "spread"
+
+
+def test_a_bad_minimum_of_low_rank_data_is_left_by_another_start():
+    """The certificate of exactly low-rank data says when a much better factorization exists."""
+    X, _, _ = problems.unique_exact()
+    result = enmf.factorize(X, 3, random_state=0)
+    assert result.status == "global_optimum"
+    assert result.certificate.relative_error <= 1e-8

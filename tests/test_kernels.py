@@ -1,0 +1,144 @@
+"""Every kernel against its slow twin, on awkward sizes, in both precisions."""
+
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import slow
+from enmf import parallel
+from enmf.exterior.feasibility import Penalty
+from enmf.iterate import measure_gradient
+from enmf.matrix import SparseMatrix
+from enmf.solvers.base import coordinate_sweeps
+from enmf.solvers.nnls import solve_nnls
+
+SIZES = [(1, 1), (5, 3), (63, 4), (64, 7), (65, 10), (200, 13)]
+DTYPES = [np.float64, np.float32]
+
+
+def problem(n, r, dtype, seed=0, negative=False):
+    rng = np.random.default_rng(seed)
+    V = rng.random((r + 3, r))
+    U = rng.random((n, r)) * (rng.random((n, r)) < 0.7)
+    if negative:
+        U -= 0.3
+    B = rng.standard_normal((n, r)) + 1
+    return (np.asfortranarray(A, dtype=dtype) for A in (U, V.T @ V, B))
+
+
+@pytest.mark.parametrize(("n", "r"), SIZES)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("wall", [np.inf, 0.5])
+def test_sweep(n, r, dtype, wall):
+    U, G, B = problem(n, r, dtype)
+    expected = slow.sweep(U.astype(float), G.astype(float), B.astype(float), wall, sweeps=3)
+    coordinate_sweeps(U, G, B, max_sweeps=3, wall=wall)
+    np.testing.assert_allclose(
+        U, expected, rtol=1e-10 if dtype == np.float64 else 2e-3, atol=1e-4 if dtype == np.float32 else 0
+    )
+
+
+def test_sweep_leaves_undefined_and_fixed_components_alone():
+    U, G, B = problem(10, 4, np.float64)
+    G[1, :] = G[:, 1] = 0.0
+    B[:5, 1], B[5:, 1] = 0.0, -1.0
+    before = U.copy()
+    coordinate_sweeps(U, G, B, fixed=np.array([False, False, True, False]))
+    assert (U[:5, 1] == before[:5, 1]).all()
+    assert (U[5:, 1] == 0).all()
+    assert (U[:, 2] == before[:, 2]).all()
+    assert (U[:, 0] != before[:, 0]).any()
+    np.testing.assert_allclose(U, slow.sweep(before, G, B, skip=(2,)))
+
+
+@pytest.mark.parametrize(("n", "r"), SIZES)
+@pytest.mark.parametrize("literal", [True, False])
+@pytest.mark.parametrize("optimal", [True, False])
+def test_row_steps(n, r, literal, optimal):
+    U, G, B = problem(n, r, np.float64, negative=True)
+    U[U > 0.5] = 0.0
+    fixed = 0.0 if optimal else 1.0 / np.linalg.norm(G, 2)
+    expected = slow.row_step(U, G, B, fixed, literal)
+    Penalty(inner=1, epsilon=0.0, optimal_step=optimal, literal=literal)._row_steps(U, G, B)
+    np.testing.assert_allclose(U, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(("n", "r"), SIZES)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_gradient_measure(n, r, dtype):
+    U, G, B = problem(n, r, dtype)
+    projected, D = slow.projected_gradient(U, G, B)
+    found = measure_gradient(U, G, B)
+    tolerance = 1e-10 if dtype == np.float64 else 1e-3
+    np.testing.assert_allclose(found.squares, (projected**2).sum(axis=0), rtol=tolerance)
+    np.testing.assert_allclose(found.largest_product, (D * U).max(), rtol=tolerance)
+    np.testing.assert_allclose(
+        found.sum_product, (D * U).sum(), rtol=tolerance, atol=1e-2 if dtype == np.float32 else 1e-9
+    )
+    np.testing.assert_allclose(found.smallest, D.min(), rtol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("r", [1, 3, 20])
+def test_sparse_products(r, dtype):
+    rng = np.random.default_rng(0)
+    S = sp.random_array((90, 70), density=0.1, rng=rng, format="csr").astype(dtype)
+    X = SparseMatrix(S)
+    V, U = rng.random((70, r)).astype(dtype), rng.random((90, r)).astype(dtype)
+    tolerance = 1e-12 if dtype == np.float64 else 1e-5
+    np.testing.assert_allclose(X.times(V), S @ V, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(X.transpose_times(U), S.T @ U, rtol=tolerance, atol=tolerance)
+    assert X.passes == 2
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_results_do_not_depend_on_threads(threads):
+    def run(count):
+        U, G, B = problem(1000, 30, np.float64)
+        with parallel.limit(count):
+            coordinate_sweeps(U, G, B, max_sweeps=4, progress=0.1)
+            measured = measure_gradient(U, G, B)
+        return U, measured.squares
+
+    for a, b in zip(run(1), run(threads)):
+        assert (a == b).all()
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    rows=st.integers(1, 12),
+    r=st.integers(1, 9),
+    n=st.integers(1, 4),
+    seed=st.integers(0, 10_000),
+    kind=st.sampled_from(["random", "deficient", "duplicate", "zero column", "tiny", "nonnegative"]),
+)
+def test_nnls_is_optimal(rows, r, n, seed, kind):
+    """Against scipy where the answer is unique, else by its objective and KKT conditions."""
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((rows, r))
+    y = rng.standard_normal((n, rows))
+    if kind == "nonnegative":
+        A, y = np.abs(A), np.abs(y)
+    elif kind == "deficient":
+        A = rng.standard_normal((rows, 1)) * rng.standard_normal((1, r))
+    elif kind == "duplicate" and r > 1:
+        A[:, 1] = A[:, 0]
+    elif kind == "zero column":
+        A[:, -1] = 0.0
+    elif kind == "tiny":
+        A *= 1e-6
+    F = solve_nnls(A.T @ A, y @ A)
+    assert (F >= 0).all()
+    for i in range(n):
+        best = scipy.optimize.nnls(A, y[i])[1]
+        assert np.linalg.norm(A @ F[i] - y[i]) <= best + 1e-7 * np.linalg.norm(y[i])
+
+
+def test_nnls_of_many_well_conditioned_rows_equals_scipy():
+    rng = np.random.default_rng(3)
+    A, y = rng.random((50, 12)), rng.random((100, 50))
+    expected = np.array([scipy.optimize.nnls(A, row)[0] for row in y])
+    np.testing.assert_allclose(solve_nnls(A.T @ A, y @ A), expected, atol=1e-9)

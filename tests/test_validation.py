@@ -1,0 +1,232 @@
+"""Bad and awkward input: a clear error or the documented behaviour. The table "failure modes" as tests."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import enmf
+import problems
+
+BOTH = pytest.mark.parametrize("store", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+
+
+def quiet(X, rank=3, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return enmf.factorize(X, rank, **{"random_state": 0, **options})
+
+
+@BOTH
+@pytest.mark.parametrize(("value", "word"), [(np.nan, "NaN"), (np.inf, "infinite")])
+def test_nan_and_infinity_are_counted_and_located(store, value, word):
+    X = problems.counts()
+    X[7, 11] = X[9, 2] = value
+    with pytest.raises(ValueError, match=rf"2 of \d+ entries are {word}, the first at row 7, column 11"):
+        enmf.factorize(store(X), 3)
+
+
+@BOTH
+def test_negative_entries_are_counted_and_located(store):
+    X = problems.counts()
+    X[4, 9], X[30, 1] = -2.0, -0.5
+    with pytest.raises(ValueError, match=r"2 negative entries, the smallest is -2, the first at row 4, column 9"):
+        enmf.factorize(store(X), 3)
+
+
+@BOTH
+def test_negatives_from_rounding_are_zeros_with_a_warning(store):
+    X = problems.counts()
+    clean = X.copy()
+    X[4, 9] = -1e-18
+    clean[4, 9] = 0.0
+    with pytest.warns(UserWarning, match="1 entries of X are negative by rounding only"):
+        result = enmf.factorize(store(X), 3, random_state=0)
+    assert result.error == pytest.approx(quiet(clean).error, rel=1e-9)
+    assert X[4, 9] == -1e-18
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int64, np.uint8, np.uint16, bool, np.float16])
+@BOTH
+def test_other_number_types_become_float64(store, dtype):
+    X = problems.counts().astype(dtype)
+    if store is sp.csr_array and dtype == np.float16:
+        pytest.skip("scipy has no sparse float16")
+    result = quiet(store(X))
+    assert result.U.dtype == np.float64
+    assert result.error == pytest.approx(quiet(X.astype(np.float64)).error, rel=1e-10)
+
+
+def test_the_precision_can_be_chosen():
+    assert quiet(problems.counts().astype(int), dtype=np.float32).U.dtype == np.float32
+    with pytest.raises(TypeError, match="dtype must be float32 or float64"):
+        quiet(problems.counts(), dtype=np.int32)
+
+
+@pytest.mark.parametrize("X", [np.ones(5), np.ones((2, 3, 4)), np.float64(3.0)])
+def test_x_must_have_two_dimensions(X):
+    with pytest.raises(ValueError, match="2 dimensions"):
+        enmf.factorize(X, 1)
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (4, 0), (0, 0)])
+@BOTH
+def test_empty_matrices(store, shape):
+    with pytest.raises(ValueError, match="X is empty"):
+        enmf.factorize(store(np.zeros(shape)), 1)
+
+
+def test_objects_text_and_complex_numbers():
+    assert quiet(np.array([[1, 2.5], [3, 4]], dtype=object), 1).U.shape == (2, 1)
+    with pytest.raises(ValueError, match="not numbers"):
+        enmf.factorize(np.array([["a", 1], [2, 3]], dtype=object), 1)
+    with pytest.raises(ValueError, match="text"):
+        enmf.factorize(np.array([["a", "b"]]), 1)
+    with pytest.raises(ValueError, match="Complex data not supported"):
+        enmf.factorize(np.ones((2, 2)) * 1j, 1)
+    with pytest.warns(PendingDeprecationWarning):
+        old = np.matrix([[1.0]])
+    with pytest.raises(TypeError, match=re.escape("numpy.matrix")):
+        enmf.factorize(old, 1)
+
+
+@pytest.mark.parametrize("rank", [0, -1])
+def test_rank_below_one(rank):
+    with pytest.raises(ValueError, match=f"rank must be at least 1, got {rank}"):
+        enmf.factorize(problems.counts(), rank)
+
+
+@pytest.mark.parametrize("rank", [2.0, "3", None, True])
+def test_rank_must_be_an_integer(rank):
+    with pytest.raises(TypeError, match="rank must be an integer"):
+        enmf.factorize(problems.counts(), rank)
+
+
+@pytest.mark.parametrize("method", enmf.methods())
+@pytest.mark.parametrize("shape", [(6, 4), (4, 6), (1, 5), (5, 1), (1, 1)])
+def test_rank_at_and_above_the_smaller_side(method, shape):
+    X = np.random.default_rng(0).random(shape)
+    for rank in (min(shape), min(shape) + 2):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            result = enmf.factorize(X, rank, method, random_state=0, max_iter=50)
+        assert result.U.shape == (shape[0], rank)
+        assert np.isfinite(result.U).all()
+        above = [w for w in caught if "is above min(n, m)" in str(w.message)]
+        assert len(above) == (rank > min(shape))
+        if method == "enmf":
+            assert result.status == "global_optimum"
+            assert result.certificate.relative_error < 1e-12
+
+
+@pytest.mark.parametrize("method", enmf.methods())
+@BOTH
+def test_all_zero_matrix(store, method):
+    result = quiet(store(np.zeros((5, 4))), 2, method=method)
+    assert result.status == "global_optimum"
+    assert result.error == 0
+    assert (result.U == 0).all()
+    assert (result.V == 0).all()
+
+
+@pytest.mark.parametrize("method", enmf.methods())
+@BOTH
+def test_zero_rows_and_columns_give_zero_rows(store, method):
+    X = problems.counts()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = enmf.factorize(store(X), 4, method, random_state=0, max_iter=2000)
+    assert np.abs(result.U[3] @ result.V.T).max() < 1e-6
+    assert np.abs(result.V[5] @ result.U.T).max() < 1e-6
+    if method in ("enmf", "hals", "a-hals", "e-hals"):
+        assert (result.U[3] == 0).all()
+        assert (result.V[5] == 0).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@BOTH
+def test_extreme_units(store, dtype):
+    """Squares that leave the number range, subnormal numbers: the answer is that of ordinary units, scaled."""
+    X = problems.counts()
+    base = quiet(X.astype(dtype))
+    info = np.finfo(dtype)
+    for c in (2.0 ** (info.maxexp - 6), 2.0 ** (info.minexp + 2), 2.0 ** (info.minexp - 4)):
+        scaled = quiet(store((X.astype(dtype) * dtype(c)).astype(dtype)))
+        assert np.isfinite(scaled.U).all()
+        assert scaled.error / c == pytest.approx(base.error, rel=1e-3 if dtype == np.float32 else 1e-6)
+        assert scaled.status == base.status
+
+
+def test_memory_layouts(tmp_path):
+    X = problems.counts()
+    expected = quiet(X).error
+    big = np.zeros((160, 100))
+    big[::2, ::2] = X
+    read_only = X.copy()
+    read_only.flags.writeable = False
+    mapped = np.memmap(tmp_path / "x", dtype=np.float64, mode="w+", shape=X.shape)
+    mapped[:] = X
+    mapped.flush()
+    mapped = np.memmap(tmp_path / "x", dtype=np.float64, mode="r", shape=X.shape)
+    swapped = X.astype(">f8")
+    for form in (big[::2, ::2], np.asfortranarray(X), read_only, mapped, X.tolist(), X[::-1][::-1], swapped):
+        assert quiet(form).error == pytest.approx(expected, rel=1e-9)
+
+
+FORMATS = dict(problems.sparse_formats(problems.counts()))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_sparse_formats(name):
+    assert quiet(FORMATS[name]).error == pytest.approx(quiet(problems.counts()).error, rel=1e-9)
+
+
+def test_unsorted_and_duplicate_sparse_entries():
+    X = sp.coo_array((np.array([1.0, 2.0, 3.0, 1.0]), (np.array([0, 0, 1, 1]), np.array([1, 1, 0, 2]))), shape=(2, 3))
+    before = X.data.copy()
+    assert quiet(X, 1).error == pytest.approx(quiet(X.toarray(), 1).error)
+    assert (X.data == before).all()
+    csr = sp.csr_array((np.array([2.0, 1.0, 1.0]), np.array([1, 0, 0]), np.array([0, 3])), shape=(1, 2))
+    quiet(csr, 1)
+    assert csr.nnz == 3  # the caller's matrix keeps its duplicates
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "magic"}, "method='magic' is not known; choose one of 'enmf'"),
+        ({"init": "magic"}, "init='magic' is not known"),
+        ({"svd": "magic"}, "svd='magic' is not one of"),
+        ({"feasibility": "magic"}, "feasibility='magic' is not one of"),
+        ({"descent": "magic"}, "descent='magic' is not known"),
+        ({"preset": "magic"}, "preset='magic' is not known"),
+        ({"magic": 1}, "unknown option 'magic'"),
+        ({"tol": -1.0}, "tol must be at least 0"),
+        ({"tol": np.nan}, "tol must be at least 0"),
+        ({"max_iter": 1.5}, "max_iter must be an integer"),
+        ({"time_limit": -1}, "time_limit must be at least 0"),
+        ({"n_threads": 0}, "n_threads must be at least 1"),
+        ({"random_state": "x"}, "random_state must be"),
+        ({"l1_U": -1.0}, "l1_U must be at least 0"),
+        ({"init": 5}, "init must be a name or a pair"),
+        ({"init": (np.ones((80, 2)), np.ones((50, 3)))}, r"init U must have shape \(80, 3\)"),
+        ({"init": (-np.ones((80, 3)), np.ones((50, 3)))}, "init U has 240 negative entries"),
+        ({"init": (np.ones((80, 3)), np.full((50, 3), np.nan))}, "init V has 150 entries that are NaN"),
+    ],
+)
+def test_options_are_checked(options, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        enmf.factorize(problems.counts(), 3, **options)
+
+
+@pytest.mark.parametrize("seed", [None, 3, np.int64(3), np.random.RandomState(0), np.random.default_rng(0)])
+def test_seeds(seed):
+    quiet(problems.counts(), init="random", random_state=seed, tol=0.0, max_iter=3)
+
+
+def test_certify_checks_factors():
+    X = problems.counts()
+    with pytest.raises(ValueError, match=r"V must have shape \(50, 2\)"):
+        enmf.certify(X, np.ones((80, 2)), np.ones((80, 2)))
