@@ -2,13 +2,14 @@
 
     ENMF_DATA=<folder> python benchmarks/promises.py [part ...]
 
-Parts: synthetic, real, tolerance, exact, invariance, sklearn. Prints one line a check and writes
+Parts: synthetic, real, tolerance, exact, invariance, startup, sklearn. Prints one line a check and writes
 benchmarks/results/promises.csv. Sets that are not in the data folder are left out.
 """
 
 from __future__ import annotations
 
 import csv
+import subprocess
 import sys
 import time
 import warnings
@@ -220,8 +221,23 @@ def sklearn() -> None:
         )
 
 
+def startup() -> None:
+    def seconds(code: str) -> float:
+        script = f"import time\nt = time.perf_counter()\n{code}\nprint(time.perf_counter() - t)"
+        runs = [subprocess.run([sys.executable, "-c", script], capture_output=True, text=True) for _ in range(5)]
+        return float(np.median([float(run.stdout.split()[-1]) for run in runs]))
+
+    ours, theirs = seconds("import enmf"), seconds("import sklearn.decomposition")
+    note("startup", "import", ours - theirs < 1.0, enmf_seconds=ours, sklearn_decomposition_seconds=theirs)
+    code = "import enmf, numpy as np\nX = np.random.default_rng(0).random((200, 100))\nt = time.perf_counter()\n"
+    first = seconds(code + "enmf.factorize(X, 5, random_state=0)")
+    fits = "enmf.factorize(X, 5, random_state=0)\nt = time.perf_counter()\nenmf.factorize(X, 5, random_state=0)"
+    second = seconds(code + fits)
+    note("startup", "fits of a new process", first < 2.0, first_fit=first, second_fit=second)
+
+
 if __name__ == "__main__":
-    parts = sys.argv[1:] or ["synthetic", "real", "tolerance", "exact", "invariance", "sklearn"]
+    parts = sys.argv[1:] or ["synthetic", "real", "tolerance", "exact", "invariance", "startup", "sklearn"]
     for part in parts:
         globals()[part]()
     if not sys.argv[1:]:

@@ -12,6 +12,7 @@ from enmf import parallel
 from enmf.exterior.feasibility import Penalty
 from enmf.iterate import measure_gradient
 from enmf.matrix import SparseMatrix
+from enmf.solvers.anls_bpp import block_pivoting
 from enmf.solvers.base import coordinate_sweeps
 from enmf.solvers.nnls import solve_nnls
 
@@ -142,3 +143,37 @@ def test_nnls_of_many_well_conditioned_rows_equals_scipy():
     A, y = rng.random((50, 12)), rng.random((100, 50))
     expected = np.array([scipy.optimize.nnls(A, row)[0] for row in y])
     np.testing.assert_allclose(solve_nnls(A.T @ A, y @ A), expected, atol=1e-9)
+
+
+@settings(max_examples=1000, deadline=None)
+@given(
+    rows=st.integers(1, 12),
+    r=st.integers(1, 9),
+    n=st.integers(1, 6),
+    seed=st.integers(0, 100_000),
+    kind=st.sampled_from(["random", "deficient", "duplicate", "zero column", "zero rows", "degenerate", "nonnegative"]),
+    warm=st.booleans(),
+)
+def test_block_pivoting_equals_scipy(rows, r, n, seed, kind, warm):
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((rows, r))
+    y = rng.standard_normal((n, rows))
+    if kind == "nonnegative":
+        A, y = np.abs(A), np.abs(y)
+    elif kind == "deficient":
+        A = rng.standard_normal((rows, 1)) * rng.standard_normal((1, r))
+    elif kind == "duplicate" and r > 1:
+        A[:, 1] = A[:, 0]
+    elif kind == "zero column":
+        A[:, -1] = 0.0
+    elif kind == "zero rows":
+        y[:] = 0.0
+    elif kind == "degenerate":  # integer data: many exact ties between passive and active
+        A, y = np.round(A), np.round(y)
+    F = block_pivoting(A.T @ A, y @ A, rng.random((n, r)) - 0.5 if warm else None)
+    assert (F >= 0).all()
+    for i in range(n):
+        x, best = scipy.optimize.nnls(A, y[i])
+        assert np.linalg.norm(A @ F[i] - y[i]) <= best + 1e-7 * max(1.0, np.linalg.norm(y[i]))
+        if kind in ("random", "nonnegative") and np.linalg.cond(A.T @ A) < 1e8:
+            np.testing.assert_allclose(F[i], x, atol=1e-6)

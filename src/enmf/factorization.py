@@ -246,7 +246,8 @@ def _sort_options(method: str, preset: str | None, options: dict[str, Any]) -> _
 
 def _check_start(init: Any, method: str, problem: Problem, rank: int) -> str | tuple[np.ndarray, np.ndarray]:
     if init is None:
-        return "exterior" if method == "enmf" else "nndsvdar"
+        own = method != "enmf" and registry.DESCENTS[method].default_start is not None
+        return "exterior" if method == "enmf" else "own" if own else "nndsvdar"
     if isinstance(init, str):
         return check_choice("init", init, registry.initializations())
     try:
@@ -275,8 +276,10 @@ def _run(
         return it, descend(it, choices.descent, monitor, max_iter=0), None, None
     if start != "exterior":
         if isinstance(start, str):
+            make_start = choices.descent.default_start if start == "own" else registry.STARTS[start]
+            assert make_start is not None
             with monitor.phase("init"):
-                U, V = registry.STARTS[start](X, rank, rng)
+                U, V = make_start(X, rank, rng)
         else:
             U, V = start
         it = Iterate(X, U, V, penalty)
@@ -408,7 +411,9 @@ def _warn(result: Result, stopping: Stopping, by_user: bool) -> None:
             f"of {c.kkt:.1e}",
             ConvergenceWarning,
         )
-    if c.dead_components and result.U.shape[0] and c.relative_error > 1e-8 and len(c.dead_components) < c.rank:
+    if len(c.dead_components) == c.rank and c.relative_error > 0:
+        warn_outside("all components are zero: the penalty outweighs the data. Decrease it")
+    elif c.dead_components and c.relative_error > 1e-8:
         warn_outside(
             f"{len(c.dead_components)} of {c.rank} components are zero: a smaller rank gives the same error, "
             f"or another random_state a smaller one",

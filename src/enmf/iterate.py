@@ -54,6 +54,12 @@ class Iterate:
     def rank(self) -> int:
         return self.U.shape[1]
 
+    def rounding(self, squared_error: float) -> float:
+        """Differences from this squared error up to this size are rounding (see `squared_error`)."""
+        whole = self.X.squared_norm()
+        scale = whole if squared_error > _safe_share(self.X.dtype) * whole else squared_error
+        return float(np.finfo(self.X.dtype).eps) * scale
+
     def set_U(self, U: np.ndarray) -> None:
         self.U = U
         self.U_changed()
@@ -121,9 +127,7 @@ class Iterate:
         cross = inner(*at_hand)
         value = whole - 2.0 * cross + inner(self.UtU, self.VtV)
         if value < _safe_share(self.X.dtype) * whole:
-            passes = self.X.passes
             value = self.X.squared_residual(self.U, self.V)
-            self.X.passes = passes  # measuring is not a step of the method
         return value
 
     def squared_penalty(self) -> float:

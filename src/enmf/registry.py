@@ -10,19 +10,39 @@ from collections.abc import Callable
 
 import numpy as np
 
-from enmf.initializations import nndsvd, random
+from enmf.initializations import heuristic, kmeans, nica, nndsvd, random
 from enmf.matrix import Matrix
+from enmf.solvers.admm import AOADMM, NMFADMM
+from enmf.solvers.als import ALS, ProjectedALS
+from enmf.solvers.anls_bpp import ANLSBPP
 from enmf.solvers.base import Method
 from enmf.solvers.grad_mult import GradMult
 from enmf.solvers.gradient import Gradient
 from enmf.solvers.hals import HALS, AcceleratedHALS, ExtrapolatedHALS
 from enmf.solvers.mu import MultiplicativeUpdates
+from enmf.solvers.nesterov import FPGM, NeNMF
+from enmf.solvers.r1d import R1D
 
 Start = Callable[[Matrix, int, np.random.Generator], tuple[np.ndarray, np.ndarray]]
 
 DESCENTS: dict[str, type[Method]] = {
     method.name: method
-    for method in (HALS, AcceleratedHALS, ExtrapolatedHALS, MultiplicativeUpdates, GradMult, Gradient)
+    for method in (
+        HALS,
+        AcceleratedHALS,
+        ExtrapolatedHALS,
+        MultiplicativeUpdates,
+        GradMult,
+        ALS,
+        ProjectedALS,
+        AOADMM,
+        NMFADMM,
+        NeNMF,
+        FPGM,
+        R1D,
+        ANLSBPP,
+        Gradient,
+    )
 }
 
 STARTS: dict[str, Start] = {
@@ -30,6 +50,9 @@ STARTS: dict[str, Start] = {
     "nndsvd": nndsvd.nndsvd,
     "nndsvda": nndsvd.nndsvda,
     "nndsvdar": nndsvd.nndsvdar,
+    "kmeans": kmeans.kmeans,
+    "heuristic": heuristic.heuristic,
+    "nica": nica.nica,
 }
 
 

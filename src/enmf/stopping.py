@@ -76,16 +76,31 @@ class Monitor:
         self.interrupted = False
         self._precision = float(np.finfo(X.dtype).eps)
         self._start = time.perf_counter()
+        self._measuring = 0.0
         self._best = math.inf
         self._best_at = 0
 
     def seconds(self) -> float:
-        return time.perf_counter() - self._start
+        """Time of the run, without the time spent on measuring it."""
+        return time.perf_counter() - self._start - self._measuring
+
+    @contextmanager
+    def measuring(self) -> Iterator[None]:
+        """The clock stands still and passes are not counted: error and KKT residual are not part of a method."""
+        began, passes = time.perf_counter(), self.X.passes
+        try:
+            yield
+        finally:
+            self.X.passes = passes
+            self._measuring += time.perf_counter() - began
+
+    def _timed_out(self) -> bool:
+        limit = self.stopping.time_limit
+        return limit is not None and time.perf_counter() - self._start >= limit
 
     def out_of_time(self) -> bool:
         """Asked between iterations of phases that cannot return factors yet."""
-        limit = self.stopping.time_limit
-        return self.interrupted or (limit is not None and self.seconds() >= limit)
+        return self.interrupted or self._timed_out()
 
     @contextmanager
     def phase(self, name: str) -> Iterator[_PhaseCounter]:
@@ -124,7 +139,7 @@ class Monitor:
             return "converged"
         if limits.target_error is not None and error * self.unit <= limits.target_error:
             return "target_reached"
-        if limits.time_limit is not None and self.seconds() >= limits.time_limit:
+        if self._timed_out():
             return "timeout"
         if iteration >= max_iter:
             return "max_iter"

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 class TraceRow(NamedTuple):
     """State of a run after `iteration` steps of `phase`.
 
-    `kkt` is nan where it was not measured. In the phases before "descent" the factors may be negative or belong to a
-    low-rank stand-in of X; `error` is then an estimate.
+    `seconds` and `passes` leave out what was spent on measuring; `kkt` is nan where it was not measured. In the phases
+    before "descent" the factors may be negative or belong to a low-rank stand-in of X; `error` is then an estimate.
     """
 
     iteration: int

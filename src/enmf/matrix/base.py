@@ -7,6 +7,7 @@ is the r x n array the kernels work on.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 
@@ -58,6 +59,10 @@ class Matrix(ABC):
         All choices of how much work to do between passes rest on it. It depends on the values of X, not on how they
         are stored: a matrix gives the same result dense and sparse.
         """
+
+    def raw(self) -> Any:
+        """The ndarray or CSR array behind, for other libraries; never to be changed."""
+        raise TypeError(f"{type(self).__name__} has no plain array")
 
     @abstractmethod
     def gram(self) -> np.ndarray:

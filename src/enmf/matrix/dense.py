@@ -19,6 +19,9 @@ class DenseMatrix(Matrix):
         nonzeros = sum(int(np.count_nonzero(self.array[rows])) for rows in row_blocks(*self.shape))
         return product_cost(*self.shape, nonzeros)
 
+    def raw(self) -> np.ndarray:
+        return self.array
+
     def _times(self, V: np.ndarray) -> np.ndarray:
         return (V.T @ self.array.T).T
 

@@ -27,6 +27,9 @@ class SparseMatrix(Matrix):
     def cost_per_column(self) -> float:
         return product_cost(*self.shape, self.csr.nnz)
 
+    def raw(self) -> sp.csr_array:
+        return self.csr
+
     def _times(self, V: np.ndarray) -> np.ndarray:
         return _product(self.csr, V)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
@@ -17,6 +18,8 @@ class Method(ABC):
 
     name: ClassVar[str]
     monotone: ClassVar[bool] = True  # the objective never increases
+    reuses_products: ClassVar[bool] = True  # a step begins with the X V of the iterate, so that measuring it is free
+    default_start: ClassVar[Callable[..., tuple[np.ndarray, np.ndarray]] | None] = None  # if the method has its own
 
     @abstractmethod
     def step(self, it: Iterate, objective: float) -> None:

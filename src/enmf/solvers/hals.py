@@ -106,7 +106,7 @@ class ExtrapolatedHALS(AcceleratedHALS):
     def step(self, it: Iterate, objective: float) -> None:
         if self._plain is None:
             self._plain = it.U.copy(order="F"), it.V.copy(order="F")
-        elif objective > self._best:
+        elif objective > self._best + it.rounding(objective):
             self._restart(it)
         else:
             self._last_beta = self.beta

@@ -20,10 +20,13 @@ def descend(it: Iterate, method: Method, monitor: Monitor, *, phase: str = "desc
     with monitor.phase(phase) as counter:
         while True:
             iteration = counter.iterations
-            squared = it.squared_error()
-            objective = squared + it.squared_penalty()
-            error = math.sqrt(max(squared, 0.0))
-            kkt = kkt_residual(it) if iteration % interval == 0 else math.nan
+            if method.reuses_products:
+                _ = it.XV  # the next step needs it, so it is charged
+            with monitor.measuring():
+                squared = it.squared_error()
+                objective = squared + it.squared_penalty()
+                error = math.sqrt(max(squared, 0.0))
+                kkt = kkt_residual(it) if iteration % interval == 0 else math.nan
             monitor.record(iteration, phase, error, kkt, it.U, it.V)
             status = monitor.verdict(iteration, max_iter, error, kkt, objective)
             if status is not None:

@@ -1,0 +1,78 @@
+"""Opponents from other libraries, through the interface the protocols need: go on from (W, H) for some iterations.
+
+They run with tolerances off, so that the protocol decides when they end, and are judged by our error and certificate.
+A library that is not installed is not offered.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+Advance = Callable[[Any, np.ndarray, np.ndarray, int], tuple[np.ndarray, np.ndarray]]
+
+
+def _sklearn(solver: str) -> Advance:
+    def advance(X: Any, W: np.ndarray, H: np.ndarray, iterations: int) -> tuple[np.ndarray, np.ndarray]:
+        from sklearn.decomposition import non_negative_factorization
+
+        W, H, _ = non_negative_factorization(
+            X, W, H, n_components=W.shape[1], init="custom", solver=solver, tol=0.0, max_iter=iterations
+        )
+        return W, H
+
+    return advance
+
+
+def _tensorly(X: Any, W: np.ndarray, H: np.ndarray, iterations: int) -> tuple[np.ndarray, np.ndarray]:
+    from tensorly.cp_tensor import CPTensor
+    from tensorly.decomposition import non_negative_parafac_hals
+
+    start = CPTensor((np.ones(W.shape[1]), [W.copy(), H.T.copy()]))
+    cp = non_negative_parafac_hals(X, W.shape[1], n_iter_max=iterations, init=start, tol=0.0)
+    return cp.factors[0] * cp.weights, cp.factors[1].T
+
+
+def _nn_fac(X: Any, W: np.ndarray, H: np.ndarray, iterations: int) -> tuple[np.ndarray, np.ndarray]:
+    from nn_fac.nmf import nmf
+
+    found = nmf(X, W.shape[1], init="custom", U_0=W.copy(), V_0=H.copy(), n_iter_max=iterations, tol=0.0)
+    return found[0], found[1]
+
+
+def _torchnmf(X: Any, W: np.ndarray, H: np.ndarray, iterations: int) -> tuple[np.ndarray, np.ndarray]:
+    import torch
+    from torchnmf.nmf import NMF
+
+    model = NMF(W=torch.as_tensor(H.T.copy()), H=torch.as_tensor(W.copy()))
+    model.fit(torch.as_tensor(X), beta=2, tol=0.0, max_iter=iterations)
+    return model.H.detach().numpy(), model.W.detach().numpy().T
+
+
+_KNOWN: dict[str, tuple[str, bool, Advance]] = {  # package, takes sparse X, how to go on
+    "sklearn-cd": ("sklearn", True, _sklearn("cd")),
+    "sklearn-mu": ("sklearn", True, _sklearn("mu")),
+    "tensorly": ("tensorly", False, _tensorly),
+    "nn-fac": ("nn_fac", False, _nn_fac),
+    "torchnmf": ("torchnmf", False, _torchnmf),
+}
+
+
+def names() -> list[str]:
+    """Opponents whose library is installed."""
+    return [name for name, (package, _, _) in _KNOWN.items() if importlib.util.find_spec(package) is not None]
+
+
+def advance(name: str, X: Any, W: np.ndarray, H: np.ndarray, iterations: int) -> tuple[np.ndarray, np.ndarray]:
+    """Some iterations of an opponent from (W, H)."""
+    _, takes_sparse, function = _KNOWN[name]
+    if sp.issparse(X) and not takes_sparse:
+        raise TypeError(f"{name} does not take sparse matrices")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return function(X, W, H, iterations)

@@ -1,0 +1,46 @@
+"""heuristic: rank reduction (Dong, Lin and Chu 2014).
+
+Wedderburn's formula  A' = A - (A x)(yᵀ A) / (yᵀ A x)  lowers the rank by one for any x, y with yᵀ A x != 0. Starting
+with A = X, take x and y nonnegative, extract the nonnegative parts of A x and Aᵀ y as a component, and go on with the
+rest. The pair comes from a few rounds of  y = max(0, A x), x = max(0, Aᵀ y)  from a random x >= 0. The rest X - U Vᵀ is
+never formed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from enmf.initializations.random import random
+from enmf.matrix import Matrix
+
+ROUNDS = 3
+
+
+def heuristic(X: Matrix, rank: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    n, m = X.shape
+    U, V = np.zeros((n, rank), X.dtype, order="F"), np.zeros((m, rank), X.dtype, order="F")
+    spare_U, spare_V = random(X, rank, rng)
+
+    def times(v: np.ndarray) -> np.ndarray:
+        return X.times(v) - U @ (V.T @ v)
+
+    def transpose_times(u: np.ndarray) -> np.ndarray:
+        return X.transpose_times(u) - V @ (U.T @ u)
+
+    for k in range(rank):
+        x = rng.random((m, 1)).astype(X.dtype)
+        for _ in range(ROUNDS):
+            y = np.maximum(times(x), 0)
+            x = np.maximum(transpose_times(y), 0)
+            length = np.linalg.norm(x)
+            if length == 0:
+                break
+            x /= length
+        y = np.maximum(times(x), 0)
+        pivot = float(np.vdot(y, y))  # yᵀ A x for y = max(0, A x)
+        if length == 0 or pivot == 0:
+            U[:, k], V[:, k] = spare_U[:, k], spare_V[:, k]
+        else:
+            U[:, k] = y[:, 0] / np.sqrt(np.sqrt(pivot))
+            V[:, k] = np.maximum(transpose_times(y), 0)[:, 0] * np.sqrt(np.sqrt(pivot)) / pivot
+    return U, V

@@ -1,0 +1,68 @@
+"""Least squares on passive sets, for block principal pivoting (Kim and Park 2011).
+
+Rows that share a passive set form a group: one Cholesky factor serves them all. The rows of a group follow each other
+in `order`; `borders` holds where groups begin.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def solve_groups(start, stop, G, B, passive, order, borders, F, D, failed):  # type: ignore[no-untyped-def]
+    """For the groups start..stop: F = G_PP⁻¹ B_P on the passive set P, 0 elsewhere, and D = F G - B (n x r, C order).
+
+    A group whose G_PP is singular is marked in `failed` (one flag a row).
+    """
+    r = G.shape[0]
+    members = np.empty(r, np.int64)
+    L = np.empty((r, r))
+    z = np.empty(r)
+    for group in range(start, stop):
+        first = order[borders[group]]
+        count = 0
+        for k in range(r):
+            if passive[first, k]:
+                members[count] = k
+                count += 1
+        singular = False
+        for p in range(count):
+            for q in range(p + 1):
+                total = G[members[p], members[q]]
+                for k in range(q):
+                    total -= L[p, k] * L[q, k]
+                if p == q:
+                    if total <= 1e-13 * G[members[p], members[p]]:
+                        singular = True
+                        break
+                    L[p, p] = np.sqrt(total)
+                else:
+                    L[p, q] = total / L[q, q]
+            if singular:
+                break
+        for index in range(borders[group], borders[group + 1]):
+            i = order[index]
+            if singular:
+                failed[i] = True
+                continue
+            for p in range(count):
+                total = B[i, members[p]]
+                for k in range(p):
+                    total -= L[p, k] * z[k]
+                z[p] = total / L[p, p]
+            for p in range(count - 1, -1, -1):
+                total = z[p]
+                for k in range(p + 1, count):
+                    total -= L[k, p] * z[k]
+                z[p] = total / L[p, p]
+            for k in range(r):
+                F[i, k] = 0.0
+                D[i, k] = -B[i, k]
+            for p in range(count):
+                F[i, members[p]] = z[p]
+                for k in range(r):
+                    D[i, k] += z[p] * G[members[p], k]
+            for p in range(count):
+                D[i, members[p]] = 0.0

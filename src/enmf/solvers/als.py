@@ -1,0 +1,112 @@
+"""als: alternating nonnegative least squares by projected gradient (Lin 2007, "Projected gradient methods for
+nonnegative matrix factorization").
+
+    U <- argmin_{U >= 0} 1/2 ||X - U Vᵀ||²  by steps  F(a) = max(0, F - a D),  D = F G - B, with the step a from
+    Armijo's rule  (1 - s) <D, F(a) - F> + 1/2 <F(a) - F, (F(a) - F) G> <= 0,   s = 0.01,
+    a divided or multiplied by 10 as long as the condition holds or fails
+
+Each problem is solved until the projected gradient falls to a tolerance, which shrinks tenfold when the first gradient
+already satisfies it. Steps are relative to 1 / ||G||, so that the first one has no unit.
+
+als-projected: the unconstrained least squares solution, negative entries set to zero. Not a descent method.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from enmf.iterate import Iterate, inner
+from enmf.solvers.base import Method
+
+ARMIJO = 0.01
+FACTOR = 10.0
+
+
+class ALS(Method):
+    """Alternating projected gradient.
+
+    Parameters
+    ----------
+    inner : int
+        Largest number of gradient steps for each subproblem.
+    first_tolerance : float
+        The first subproblems end when the projected gradient fell to this share of the start's.
+    """
+
+    name = "als"
+
+    def __init__(self, inner: int = 50, first_tolerance: float = 0.1) -> None:
+        self.inner = inner
+        self.first_tolerance = first_tolerance
+        self._tolerance_U: float | None = None
+        self._tolerance_V: float | None = None
+
+    def step(self, it: Iterate, objective: float) -> None:
+        if self._tolerance_U is None or self._tolerance_V is None:
+            norms = [np.sqrt(gradient.squares.sum()) for gradient in (it.measure_U(), it.measure_V())]
+            self._tolerance_U, self._tolerance_V = (self.first_tolerance * float(norm) for norm in norms)
+        U, steps = projected_gradient_nnls(it.U, *it.normal_U(), self._tolerance_U, self.inner)
+        if steps == 0:
+            self._tolerance_U /= 10.0
+        it.set_U(U)
+        V, steps = projected_gradient_nnls(it.V, *it.normal_V(), self._tolerance_V, self.inner)
+        if steps == 0:
+            self._tolerance_V /= 10.0
+        it.set_V(V)
+
+
+def projected_gradient_nnls(
+    F: np.ndarray, G: np.ndarray, B: np.ndarray, tolerance: float, max_steps: int
+) -> tuple[np.ndarray, int]:
+    """min over F >= 0 of 1/2 <F, F G> - <F, B> from the given F; the solution and the number of steps."""
+    norm = float(np.linalg.norm(G, 2))
+    if norm == 0.0:
+        return F, 0
+    step = 1.0 / norm
+    for count in range(max_steps):
+        D = F @ G - B
+        projected = D[(D < 0) | (F > 0)].astype(np.float64, copy=False)
+        if np.sqrt(projected @ projected) <= tolerance:
+            return F, count
+        F, step = _armijo(F, D, G, step)
+    return F, max_steps
+
+
+def _armijo(F: np.ndarray, D: np.ndarray, G: np.ndarray, step: float) -> tuple[np.ndarray, float]:
+    """The largest of step * 10^k for which a sufficient decrease holds, searched from `step` up or down."""
+
+    def trial(size: float) -> tuple[np.ndarray, bool]:
+        new = np.maximum(F - np.asarray(size, F.dtype) * D, 0)
+        d = new - F
+        return new, (1.0 - ARMIJO) * inner(D, d) + 0.5 * inner(d, d @ G) <= 0.0
+
+    new, enough = trial(step)
+    if enough:
+        for _ in range(20):
+            further, still = trial(step * FACTOR)
+            if not still or np.array_equal(further, new):
+                break
+            new, step = further, step * FACTOR
+        return np.asfortranarray(new), step
+    for _ in range(20):
+        step /= FACTOR
+        new, enough = trial(step)
+        if enough:
+            return np.asfortranarray(new), step
+    return F, step
+
+
+class ProjectedALS(Method):
+    """Unconstrained least squares and projection."""
+
+    name = "als-projected"
+    monotone = False
+
+    def step(self, it: Iterate, objective: float) -> None:
+        it.set_U(_project(*it.normal_U()))
+        it.set_V(_project(*it.normal_V()))
+
+
+def _project(G: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """max(0, B G⁺)."""
+    return np.asfortranarray(np.maximum(B @ np.linalg.pinv(G, hermitian=True), 0))

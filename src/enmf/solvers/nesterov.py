@@ -1,0 +1,130 @@
+"""Two methods with Nesterov's acceleration.
+
+nenmf  Guan, Tao, Luo and Yuan 2012: each nonnegative least squares problem by the optimal gradient method
+           F = max(0, Y - (Y G - B) / L) ;  a' = (1 + sqrt(4 a² + 1)) / 2 ;  Y = F + (a - 1)/a' (F - F_old) ;  L = ||G||
+       until the projected gradient has fallen to a tolerance, which shrinks tenfold when the start satisfies it already
+fpgm   Xu and Yin 2013 (accelerated block proximal gradient): one extrapolated gradient step for each factor
+           Fh = F + w (F - F_old) ;  F = max(0, Fh - (Fh G - B) / L) ;
+           w = min((t_old - 1)/t, 0.9999 sqrt(L_old/L)),  t = (1 + sqrt(1 + 4 t_old²)) / 2
+       and the same step without extrapolation whenever the objective has increased
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from enmf.iterate import Iterate
+from enmf.solvers.base import Method
+
+
+class NeNMF(Method):
+    """Alternating optimal gradient.
+
+    Parameters
+    ----------
+    inner : int
+        Largest number of gradient steps for each product with X.
+    first_tolerance : float
+        The first subproblems end when the projected gradient fell to this share of the start's.
+    """
+
+    name = "nenmf"
+
+    def __init__(self, inner: int = 50, first_tolerance: float = 0.1) -> None:
+        self.inner, self.first_tolerance = inner, first_tolerance
+        self._tolerance_U: float | None = None
+        self._tolerance_V: float | None = None
+
+    def step(self, it: Iterate, objective: float) -> None:
+        if self._tolerance_U is None or self._tolerance_V is None:
+            norms = [np.sqrt(gradient.squares.sum()) for gradient in (it.measure_U(), it.measure_V())]
+            self._tolerance_U, self._tolerance_V = (self.first_tolerance * float(norm) for norm in norms)
+        U, steps = optimal_gradient_nnls(it.U, *it.normal_U(), self._tolerance_U, self.inner)
+        if steps == 0:
+            self._tolerance_U /= 10.0
+        it.set_U(U)
+        V, steps = optimal_gradient_nnls(it.V, *it.normal_V(), self._tolerance_V, self.inner)
+        if steps == 0:
+            self._tolerance_V /= 10.0
+        it.set_V(V)
+
+
+def optimal_gradient_nnls(
+    F: np.ndarray, G: np.ndarray, B: np.ndarray, tolerance: float, max_steps: int
+) -> tuple[np.ndarray, int]:
+    """min over F >= 0 of 1/2 <F, F G> - <F, B> from the given F; the solution and the number of steps.
+
+    The acceleration starts anew whenever it would go against the gradient, so that the objective never increases.
+    """
+    lipschitz = float(np.linalg.norm(G, 2))
+    if lipschitz == 0.0:
+        return F, 0
+    size = np.asarray(1.0 / lipschitz, F.dtype)
+    Y, a = F, 1.0
+    for count in range(max_steps):
+        D = Y @ G - B
+        if count == 0 and _projected_norm(F, D) <= tolerance:
+            return F, 0
+        new = np.maximum(Y - size * D, 0)
+        step = new - F
+        if count > 0 and np.vdot(D.T, step.T) > 0:
+            Y, a = F, 1.0
+            D = Y @ G - B
+            new = np.maximum(Y - size * D, 0)
+            step = new - F
+        if np.linalg.norm(new - Y) * lipschitz <= tolerance:
+            return np.asfortranarray(new), count + 1
+        a_new = (1.0 + np.sqrt(4.0 * a * a + 1.0)) / 2.0
+        Y = new + np.asarray((a - 1.0) / a_new, F.dtype) * step
+        F, a = new, a_new
+    return np.asfortranarray(F), max_steps
+
+
+def _projected_norm(F: np.ndarray, D: np.ndarray) -> float:
+    projected = D[(D < 0) | (F > 0)].astype(np.float64, copy=False)
+    return float(np.sqrt(projected @ projected))
+
+
+class FPGM(Method):
+    """Accelerated block proximal gradient."""
+
+    name = "fpgm"
+    monotone = False
+
+    def __init__(self) -> None:
+        self._best = np.inf
+        self._t = 1.0
+        self._old: tuple[np.ndarray, np.ndarray] | None = None  # the pair of one step ago
+        self._lipschitz: list[float | None] = [None, None]
+
+    def step(self, it: Iterate, objective: float) -> None:
+        if self._old is None:
+            self._old = it.U, it.V
+        elif objective > self._best + it.rounding(
+            objective
+        ):  # back to the pair before, and no extrapolation from there
+            U, V = self._old
+            it.set_U(U)
+            it.set_V(V)
+            self._t, self._best = 1.0, np.inf
+        else:
+            self._best = objective
+        t = (1.0 + np.sqrt(1.0 + 4.0 * self._t**2)) / 2.0
+        momentum = (self._t - 1.0) / t
+        U_old, V_old = self._old
+        self._old = it.U, it.V
+        it.set_U(self._update(0, it.U, U_old, momentum, *it.normal_U()))
+        it.set_V(self._update(1, it.V, V_old, momentum, *it.normal_V()))
+        self._t = t
+
+    def _update(
+        self, which: int, F: np.ndarray, old: np.ndarray, momentum: float, G: np.ndarray, B: np.ndarray
+    ) -> np.ndarray:
+        lipschitz = float(np.linalg.norm(G, 2))
+        if lipschitz == 0.0:
+            return F
+        before = self._lipschitz[which] or lipschitz
+        self._lipschitz[which] = lipschitz
+        weight = min(momentum, 0.9999 * float(np.sqrt(before / lipschitz)))
+        ahead = F + np.asarray(weight, F.dtype) * (F - old)
+        return np.asfortranarray(np.maximum(ahead - np.asarray(1.0 / lipschitz, F.dtype) * (ahead @ G - B), 0))
