@@ -27,7 +27,6 @@ from enmf.trace import Phase, Trace, TraceRow
 
 STATUSES = ("global_optimum", "converged", "target_reached", "max_iter", "timeout", "stalled", "interrupted")
 SMALL_ERROR = 0.01  # relative error below which the tolerance shrinks with the error
-PATIENCE = 100  # iterations without progress until a run counts as stalled
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,7 @@ class Stopping:
     max_iter: int = 2000
     time_limit: float | None = None
     target_error: float | None = None
+    patience: int = 100  # iterations without progress until a run counts as stalled
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class Monitor:
     def _stalled(self, iteration: int, objective: float) -> bool:
         if iteration == 0 or objective < self._best * (1.0 - 8.0 * self._precision):
             self._best, self._best_at = objective, iteration
-        return iteration - self._best_at >= PATIENCE and self.stopping.tol > 0
+        return iteration - self._best_at >= self.stopping.patience and self.stopping.tol > 0
 
 
 class _PhaseCounter:

@@ -8,7 +8,8 @@ from enmf.datasets import load, make_synthetic
 
 
 def matrix(name: str) -> Any:
-    """ "digits", "synthetic-<dB>[-<side>]" (inner rank a fifth of the side, 1000 by default), or a set of the folder."""
+    """The matrix of that name: digits, synthetic-<dB>, synthetic-<dB>-<side> (1000 by default; inner rank a fifth of
+    it), or a set of the data folder."""
     if name == "digits":
         from sklearn.datasets import load_digits
 

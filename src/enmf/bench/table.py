@@ -1,4 +1,4 @@
-"""The table of results: a CSV file that grows by one row a run, so that an interrupted grid goes on where it stopped."""
+"""The table of results: a CSV file that grows by one row a run, so that an interrupted grid goes on where it ended."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Summary:
 
 
 def summarize(rows: Iterable[Row]) -> list[Summary]:
-    """Best, median and worst over the starts. The best start has the smallest error or, at equal error, the least time."""
+    """Best, median and worst over the starts. The best has the smallest error or, at equal error, the least time."""
     groups: dict[tuple[str, str, int, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row.protocol, row.data, row.rank, row.method), []).append(row)

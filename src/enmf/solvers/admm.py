@@ -32,7 +32,7 @@ class AOADMM(Method):
     name = "ao-admm"
     monotone = False
 
-    def __init__(self, inner: int = 10, epsilon: float = 1e-6) -> None:
+    def __init__(self, inner: int = 5, epsilon: float = 1e-6) -> None:
         self.inner, self.epsilon = inner, epsilon
         self._dual_U: np.ndarray | None = None
         self._dual_V: np.ndarray | None = None
@@ -76,7 +76,7 @@ class NMFADMM(Method):
     monotone = False
     reuses_products = False  # its products are those of P and Q
 
-    def __init__(self, rho: float = 0.3) -> None:
+    def __init__(self, rho: float = 1.0) -> None:
         self.rho = rho
         self._state: tuple[np.ndarray, ...] | None = None
 

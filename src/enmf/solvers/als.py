@@ -35,7 +35,7 @@ class ALS(Method):
 
     name = "als"
 
-    def __init__(self, inner: int = 50, first_tolerance: float = 0.1) -> None:
+    def __init__(self, inner: int = 5, first_tolerance: float = 1e-3) -> None:
         self.inner = inner
         self.first_tolerance = first_tolerance
         self._tolerance_U: float | None = None

@@ -30,7 +30,7 @@ class NeNMF(Method):
 
     name = "nenmf"
 
-    def __init__(self, inner: int = 50, first_tolerance: float = 0.1) -> None:
+    def __init__(self, inner: int = 8, first_tolerance: float = 1e-3) -> None:
         self.inner, self.first_tolerance = inner, first_tolerance
         self._tolerance_U: float | None = None
         self._tolerance_V: float | None = None
