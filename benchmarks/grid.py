@@ -1,4 +1,4 @@
-"""The grid behind our comparisons: every opponent on ten matrices, both protocols, in less than half an hour on two cores.
+"""The grid behind our comparisons: every opponent on ten matrices, both protocols, in half an hour on two cores.
 
     ENMF_DATA=<folder> python benchmarks/grid.py        # writes benchmarks/results/grid.csv, goes on where it stopped
     python benchmarks/grid.py --show                    # prints the committed table

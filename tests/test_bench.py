@@ -1,0 +1,122 @@
+"""The two protocols: structure and fairness of the rows, not times."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import problems
+import slow
+from enmf.bench import Setting, Table, equal_error, equal_time, outside, summarize
+from enmf.bench import protocols as protocols_module
+from enmf.bench.__main__ import main
+from enmf.bench.protocols import count_runs
+
+
+def small(**changes):
+    options = {"data": "counts", "X": problems.counts(), "rank": 3, "methods": ("hals", "e-hals", "sklearn-cd")}
+    return Setting(**{**options, "starts": ("random-0", "nndsvd"), "threads": 1, **changes})
+
+
+@pytest.mark.parametrize("store", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_equal_time(store):
+    table = Table()
+    setting = small(X=store(problems.counts()), repeats=2)
+    rows = list(equal_time(setting, table))
+    assert len(rows) == count_runs(setting) == 14
+    assert rows == table.rows
+    bound = slow.bound(problems.counts(), 3)
+    for row in rows:
+        assert row.status in ("reference", "timeout", "converged", "stalled", "target_reached")
+        assert row.error >= bound * (1 - 1e-9)
+        assert row.ratio == pytest.approx(row.error / bound, rel=1e-6)
+        assert row.threads == 1
+        assert row.seconds >= row.reference_seconds or row.status != "timeout"
+    assert [row.method for row in rows[:4]] == ["enmf", "hals", "e-hals", "sklearn-cd"]  # interleaved
+
+
+def test_equal_error():
+    rows = list(equal_error(small(patience=200.0), Table()))
+    reference = rows[0]
+    for row in rows[1:]:
+        if row.status == "target_reached":
+            assert row.error <= reference.error * (1 + 1e-5)
+        else:
+            assert row.status in ("converged", "stalled", "timeout")
+    assert any(row.status == "target_reached" for row in rows[1:])
+
+
+def test_an_interrupted_grid_goes_on_where_it_stopped(tmp_path):
+    path = tmp_path / "grid.csv"
+    run = equal_time(small(), Table(path))
+    first = [next(run) for _ in range(3)]
+    run.close()
+    again = Table(path)
+    assert [row.key for row in again.rows] == [row.key for row in first]
+    rest = list(equal_time(small(), again))
+    assert len(rest) == count_runs(small()) - 3
+    assert len({row.key for row in Table(path).rows}) == count_runs(small())
+    assert list(equal_time(small(), Table(path))) == []
+
+
+def test_a_failing_opponent_is_a_row_not_a_crash(monkeypatch):
+    def broken(*arguments):
+        raise RuntimeError("no such device")
+
+    monkeypatch.setitem(outside._KNOWN, "sklearn-cd", ("sklearn", True, broken))
+    rows = list(equal_time(small(methods=("sklearn-cd", "hals")), Table()))
+    assert [row.status for row in rows if row.method == "sklearn-cd"] == ["failed: RuntimeError: no such device"] * 2
+    assert all(np.isfinite(row.error) for row in rows if row.method == "hals")
+    summarize(rows)
+
+
+def test_the_clock_stands_still_while_measuring(monkeypatch):
+    """A slow KKT residual must not change the charged time."""
+    import time
+
+    from enmf.solvers import loop
+
+    original = loop.kkt_residual
+
+    def slow_kkt(it):
+        time.sleep(0.02)
+        return original(it)
+
+    monkeypatch.setattr(loop, "kkt_residual", slow_kkt)
+    began = time.perf_counter()
+    run = protocols_module._run_ours(
+        protocols_module.check_problem(problems.counts()), small(tol=1e-9), "hals", "nndsvd", 0, None
+    )
+    wall = time.perf_counter() - began
+    assert run.iterations > 50
+    assert wall - run.seconds > 0.02 * run.iterations / 11
+
+
+def test_summary_reports_best_median_and_worst_over_starts():
+    rows = list(equal_time(small(starts=("random-0", "random-1", "nndsvd")), Table()))
+    line = next(line for line in summarize(rows) if line.method == "hals")
+    errors = sorted(row.error for row in rows if row.method == "hals")
+    assert (line.best_error, line.median_error, line.worst_error) == tuple(errors)
+    assert line.starts == 3
+    best = min((row for row in rows if row.method == "hals"), key=lambda row: row.error)
+    assert line.best_start == best.start
+
+
+def test_command_line(tmp_path, capsys):
+    path = tmp_path / "out.csv"
+    arguments = ["--data", "digits", "--rank", "3", "--methods", "hals", "--starts", "random-0", "--out", str(path)]
+    assert main(["equal-time", *arguments]) == 0
+    assert "equal-time: digits, rank 3" in capsys.readouterr().out
+    assert main(["show", str(path)]) == 0
+    assert "hals" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="unknown method magic"):
+        main(["equal-time", "--data", "digits", "--rank", "3", "--methods", "magic"])
+
+
+def test_a_missing_data_folder_is_one_line_and_exit_code_two(tmp_path):
+    command = [sys.executable, "-m", "enmf.bench", "equal-time", "--data", "verb", "--rank", "3"]
+    done = subprocess.run(command, capture_output=True, text=True, env={"PATH": ""}, check=False)
+    assert done.returncode == 2
+    assert done.stderr.strip() == "no data folder: set the environment variable ENMF_DATA or pass folder="
