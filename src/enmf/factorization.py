@@ -23,6 +23,7 @@ from enmf.solvers.base import Method
 from enmf.solvers.loop import descend
 from enmf.solvers.nnls import solve_nnls
 from enmf.stopping import Monitor, Progress, Stopping, interruptible, reached_bound
+from enmf.trace import Phase
 from enmf.validation import (
     Problem,
     check_choice,
@@ -285,6 +286,7 @@ def _run(
         it = Iterate(X, U, V, penalty)
         return it, descend(it, choices.descent, monitor, max_iter=max_iter), None, None
 
+    monitor.phases.update(dict.fromkeys(("svd", "rotation", "feasibility", "descent"), Phase()))
     exterior = choices.exterior
     found = exterior_start(X, min(rank, *X.shape), exterior, monitor, rng)
     if penalty:

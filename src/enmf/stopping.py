@@ -75,6 +75,7 @@ class Monitor:
         self.lower_bound = 0.0
         self.interrupted = False
         self._precision = float(np.finfo(X.dtype).eps)
+        self._first_pass = X.passes
         self._start = time.perf_counter()
         self._measuring = 0.0
         self._best = math.inf
@@ -115,7 +116,7 @@ class Monitor:
 
     def record(self, iteration: int, phase: str, error: float, kkt: float, U: np.ndarray, V: np.ndarray) -> None:
         """Add a row to the trace and show it to the callback."""
-        row = TraceRow(iteration, phase, self.seconds(), error * self.unit, kkt, self.X.passes)
+        row = TraceRow(iteration, phase, self.seconds(), error * self.unit, kkt, self.X.passes - self._first_pass)
         self.trace.append(row)
         if self.callback is None:
             return

@@ -6,12 +6,12 @@ not depend on how a range is split.
 
 from __future__ import annotations
 
-from numba import njit
+from enmf.kernels.compiler import SUMS_MAY_BE_REORDERED, compiled
 
 CHUNK = 8192
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "nsz", "reassoc"})
+@compiled(SUMS_MAY_BE_REORDERED)
 def split(start, stop, WR, Y, Z, ZY, threshold):  # type: ignore[no-untyped-def]
     """B = WR - Y;  Z = B above 0, 0 down to -threshold, B + threshold below;  ZY = Z + Y."""
     for i in range(start, stop):
@@ -21,7 +21,7 @@ def split(start, stop, WR, Y, Z, ZY, threshold):  # type: ignore[no-untyped-def]
         ZY[i] = z + Y[i]
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "nsz", "reassoc"})
+@compiled(SUMS_MAY_BE_REORDERED)
 def update_dual(start, stop, WR, before, Y, Z, partial):  # type: ignore[no-untyped-def]
     """Y += Z - WR. Sums of (Z - WR)², (WR - before)², WR and |WR| (start is a multiple of CHUNK)."""
     for first in range(start, stop, CHUNK):

@@ -7,8 +7,8 @@ The projected gradient is D where F > 0 and min(D, 0) where F = 0.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from enmf.kernels.compiler import SUMS_MAY_BE_REORDERED, compiled
 from enmf.kernels.sweep import BLOCK
 
 # columns of the table of partial results, after the r sums of squares
@@ -16,7 +16,7 @@ LARGEST_PRODUCT, SUM_PRODUCT, SMALLEST_GRADIENT = 0, 1, 2
 EXTRAS = 3
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "nsz", "reassoc"})
+@compiled(SUMS_MAY_BE_REORDERED)
 def measure(start, stop, F, B, G, partial):  # type: ignore[no-untyped-def]
     """Fill partial[b] for each block b of BLOCK columns in start..stop (start is a multiple of BLOCK):
     r sums of squares of the projected gradient (one a component), then max(D*F), sum(D*F) and min(D)."""

@@ -9,10 +9,11 @@ sweeps find most of it, the active set makes it exact. Works in double precision
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from enmf.kernels.compiler import compiled
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _solve_passive(G, b, members, count, L, z):  # type: ignore[no-untyped-def]
     """z[:count] = solution of G z = b on the members; returns the position of a member that depends on the ones before
     it (its Cholesky pivot vanishes), or -1."""
@@ -42,7 +43,7 @@ def _solve_passive(G, b, members, count, L, z):  # type: ignore[no-untyped-def]
     return -1
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _remove(members, count, position, inside):  # type: ignore[no-untyped-def]
     inside[members[position]] = False
     for q in range(position, count - 1):
@@ -50,7 +51,7 @@ def _remove(members, count, position, inside):  # type: ignore[no-untyped-def]
     return count - 1
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def nnls(start, stop, G, B, F):  # type: ignore[no-untyped-def]
     """Solve for the columns start..stop of F (r x n), whose values are the starting points; all float64."""
     r = G.shape[0]

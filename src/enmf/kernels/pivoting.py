@@ -7,10 +7,11 @@ in `order`; `borders` holds where groups begin.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from enmf.kernels.compiler import compiled
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def solve_groups(start, stop, G, B, passive, order, borders, F, D, failed):  # type: ignore[no-untyped-def]
     """For the groups start..stop: F = G_PP⁻¹ B_P on the passive set P, 0 elsewhere, and D = F G - B (n x r, C order).
 

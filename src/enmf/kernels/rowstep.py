@@ -8,12 +8,12 @@ For row i (a column of the r x n array F), with D = F G - B and g = D on the ent
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from enmf.kernels.compiler import SUMS_MAY_BE_REORDERED, compiled
 from enmf.kernels.sweep import BLOCK
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "nsz", "reassoc"})
+@compiled(SUMS_MAY_BE_REORDERED)
 def row_steps(start, stop, F, B, G, fixed_step, max_steps, epsilon, literal):  # type: ignore[no-untyped-def]
     """Up to `max_steps` steps for the columns start..stop of F (r x n), in place; negative entries stay as they are.
 

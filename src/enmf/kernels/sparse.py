@@ -7,12 +7,13 @@ CSR form of Xᵀ.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from enmf.kernels.compiler import SUMS_MAY_BE_REORDERED, compiled
 
 ROWS = 32  # rows of S gathered before they are written to `out` transposed
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "nsz", "reassoc"})
+@compiled(SUMS_MAY_BE_REORDERED)
 def times(start, stop, indptr, indices, data, columns, out):  # type: ignore[no-untyped-def]
     """out[:, i] = sum_e data[e] * columns[indices[e], :] over the stored entries e of row i, for start <= i < stop."""
     r = columns.shape[1]
@@ -33,7 +34,7 @@ def times(start, stop, indptr, indices, data, columns, out):  # type: ignore[no-
                 out[k, first + i] = rows[i, k]
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "nsz", "reassoc"})
+@compiled(SUMS_MAY_BE_REORDERED)
 def residual(start, stop, indptr, indices, data, U, V, partial):  # type: ignore[no-untyped-def]
     """partial[i] = sum over the stored entries e of row i of (data[e] - p)² - p², p = U[i] . V[indices[e]].
 

@@ -9,12 +9,13 @@ A soft wall delta replaces the projection when delta is finite:
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from enmf.kernels.compiler import SUMS_MAY_BE_REORDERED, compiled
 
 BLOCK = 64  # columns handled together: r x 64 numbers stay in the cache, 64 lanes vectorise
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "nsz", "reassoc"})
+@compiled(SUMS_MAY_BE_REORDERED)
 def sweep(start, stop, F, B, G, wall, max_sweeps, progress, skip):  # type: ignore[no-untyped-def]
     """Up to `max_sweeps` sweeps over the columns start..stop of F (r x n), in place.
 

@@ -106,7 +106,9 @@ class ExtrapolatedHALS(AcceleratedHALS):
     def step(self, it: Iterate, objective: float) -> None:
         if self._plain is None:
             self._plain = it.U.copy(order="F"), it.V.copy(order="F")
-        elif objective > self._best + it.rounding(objective):
+        elif (
+            objective > self._best
+        ):  # in doubt, too: a restart costs one product, momentum beyond the minimum much more
             self._restart(it)
         else:
             self._last_beta = self.beta
