@@ -20,7 +20,7 @@ import sklearn
 
 import enmf
 from enmf import parallel
-from enmf.bench import Setting, Table
+from enmf.bench import Setting, Table, summarize
 from enmf.bench.__main__ import print_summary, run_settings
 from enmf.bench.data import matrix
 from enmf.bench.protocols import NINE_STARTS
@@ -56,6 +56,34 @@ def machine() -> str:
         )
 
 
+def digest(table: Table) -> str:
+    """One line a data set: where eNMF ends, who beats it at equal time, who arrives at its error and when."""
+    lines = [
+        "| data, rank | eNMF: seconds, error / bound | equal time: best opponent, its error / eNMF's | median start of "
+        "the best method, error / eNMF's | equal error: fastest opponent, its time / eNMF's | scikit-learn cd |",
+        "|---|---|---|---|---|---|",
+    ]
+    summaries = summarize(table.rows)
+    for name, rank, _ in GRID:
+        of = [line for line in summaries if (line.data, line.rank) == (name, rank)]
+        time, error = ([line for line in of if line.protocol == p] for p in ("equal-time", "equal-error"))
+        if not time or not error:
+            continue
+        ours = next(line for line in time if line.method == "enmf")
+        best = min((line for line in time if line.method != "enmf"), key=lambda line: line.best_error)
+        middle = min(line.median_error for line in time if line.method != "enmf") / ours.best_error
+        arrived = [line for line in error if line.status == "target_reached"]
+        fastest = min(arrived, key=lambda line: line.time_ratio, default=None)
+        cd = next(line for line in error if line.method == "sklearn-cd")
+        lines.append(
+            f"| {name}, {rank} | {ours.seconds:.2g}, {ours.bound_ratio:.5f} | {best.method} ({best.best_start}), "
+            f"{best.error_ratio:.5f} | {middle:.5f} | "
+            + (f"{fastest.method}, {fastest.time_ratio:.2f}" if fastest else "none arrives within 3")
+            + f" | {f'{cd.time_ratio:.2f}' if cd.status == 'target_reached' else f'does not arrive ({cd.status})'} |"
+        )
+    return "\n".join(lines)
+
+
 def main() -> None:
     table = Table(RESULTS / "grid.csv")
     if "--show" not in sys.argv:
@@ -66,6 +94,12 @@ def main() -> None:
             few = TWO if len(starts) > 3 else ("nndsvd",)
             run_settings("equal-error", [Setting(name, X, rank, STRONGEST, few, patience=3.0)], table)
     print_summary(table)
+    heading = (
+        "# Summary of grid.csv\n\nMade by `python benchmarks/grid.py` on: "
+        + (RESULTS / "grid.txt").read_text()
+        + "\nSeconds of eNMF end at its KKT point (tol 1e-5). Equal error ends at three times eNMF's time.\n\n"
+    )
+    (RESULTS / "grid.md").write_text(heading + digest(table) + "\n")
 
 
 if __name__ == "__main__":
