@@ -13,6 +13,9 @@ als-projected: the unconstrained least squares solution, negative entries set to
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import ClassVar
+
 import numpy as np
 
 from enmf.iterate import Iterate, inner
@@ -22,37 +25,35 @@ ARMIJO = 0.01
 FACTOR = 10.0
 
 
-class ALS(Method):
-    """Alternating projected gradient.
+class AlternatingNNLS(Method):
+    """Both factors in turn by an iterative solver for nonnegative least squares, ever more exactly.
 
     Parameters
     ----------
     inner : int
-        Largest number of gradient steps for each subproblem.
+        Largest number of steps of the solver for each product with X.
     first_tolerance : float
         The first subproblems end when the projected gradient fell to this share of the start's.
     """
 
-    name = "als"
+    solver: ClassVar[Callable[..., tuple[np.ndarray, int]]]
 
-    def __init__(self, inner: int = 5, first_tolerance: float = 1e-3) -> None:
-        self.inner = inner
-        self.first_tolerance = first_tolerance
-        self._tolerance_U: float | None = None
-        self._tolerance_V: float | None = None
+    def __init__(self, inner: int, first_tolerance: float = 1e-3) -> None:
+        self.inner, self.first_tolerance = inner, first_tolerance
+        self._tolerances: list[float] = []  # for U and for V
 
     def step(self, it: Iterate, objective: float) -> None:
-        if self._tolerance_U is None or self._tolerance_V is None:
-            norms = [np.sqrt(gradient.squares.sum()) for gradient in (it.measure_U(), it.measure_V())]
-            self._tolerance_U, self._tolerance_V = (self.first_tolerance * float(norm) for norm in norms)
-        U, steps = projected_gradient_nnls(it.U, *it.normal_U(), self._tolerance_U, self.inner)
+        if not self._tolerances:
+            norms = (np.sqrt(gradient.squares.sum()) for gradient in (it.measure_U(), it.measure_V()))
+            self._tolerances = [self.first_tolerance * float(norm) for norm in norms]
+        it.set_U(self._solve(0, it.U, *it.normal_U()))
+        it.set_V(self._solve(1, it.V, *it.normal_V()))
+
+    def _solve(self, which: int, F: np.ndarray, G: np.ndarray, B: np.ndarray) -> np.ndarray:
+        F, steps = type(self).solver(F, G, B, self._tolerances[which], self.inner)
         if steps == 0:
-            self._tolerance_U /= 10.0
-        it.set_U(U)
-        V, steps = projected_gradient_nnls(it.V, *it.normal_V(), self._tolerance_V, self.inner)
-        if steps == 0:
-            self._tolerance_V /= 10.0
-        it.set_V(V)
+            self._tolerances[which] /= 10.0
+        return F
 
 
 def projected_gradient_nnls(
@@ -94,6 +95,16 @@ def _armijo(F: np.ndarray, D: np.ndarray, G: np.ndarray, step: float) -> tuple[n
         if enough:
             return np.asfortranarray(new), step
     return F, step
+
+
+class ALS(AlternatingNNLS):
+    """Alternating projected gradient."""
+
+    name = "als"
+    solver = staticmethod(projected_gradient_nnls)
+
+    def __init__(self, inner: int = 5, first_tolerance: float = 1e-3) -> None:
+        super().__init__(inner, first_tolerance)
 
 
 class ProjectedALS(Method):

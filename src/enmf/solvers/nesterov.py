@@ -14,39 +14,8 @@ from __future__ import annotations
 import numpy as np
 
 from enmf.iterate import Iterate
+from enmf.solvers.als import AlternatingNNLS
 from enmf.solvers.base import Method
-
-
-class NeNMF(Method):
-    """Alternating optimal gradient.
-
-    Parameters
-    ----------
-    inner : int
-        Largest number of gradient steps for each product with X.
-    first_tolerance : float
-        The first subproblems end when the projected gradient fell to this share of the start's.
-    """
-
-    name = "nenmf"
-
-    def __init__(self, inner: int = 8, first_tolerance: float = 1e-3) -> None:
-        self.inner, self.first_tolerance = inner, first_tolerance
-        self._tolerance_U: float | None = None
-        self._tolerance_V: float | None = None
-
-    def step(self, it: Iterate, objective: float) -> None:
-        if self._tolerance_U is None or self._tolerance_V is None:
-            norms = [np.sqrt(gradient.squares.sum()) for gradient in (it.measure_U(), it.measure_V())]
-            self._tolerance_U, self._tolerance_V = (self.first_tolerance * float(norm) for norm in norms)
-        U, steps = optimal_gradient_nnls(it.U, *it.normal_U(), self._tolerance_U, self.inner)
-        if steps == 0:
-            self._tolerance_U /= 10.0
-        it.set_U(U)
-        V, steps = optimal_gradient_nnls(it.V, *it.normal_V(), self._tolerance_V, self.inner)
-        if steps == 0:
-            self._tolerance_V /= 10.0
-        it.set_V(V)
 
 
 def optimal_gradient_nnls(
@@ -83,6 +52,16 @@ def optimal_gradient_nnls(
 def _projected_norm(F: np.ndarray, D: np.ndarray) -> float:
     projected = D[(D < 0) | (F > 0)].astype(np.float64, copy=False)
     return float(np.sqrt(projected @ projected))
+
+
+class NeNMF(AlternatingNNLS):
+    """Alternating optimal gradient."""
+
+    name = "nenmf"
+    solver = staticmethod(optimal_gradient_nnls)
+
+    def __init__(self, inner: int = 8, first_tolerance: float = 1e-3) -> None:
+        super().__init__(inner, first_tolerance)
 
 
 class FPGM(Method):
