@@ -1,7 +1,5 @@
 # Both commands do all set-up by themselves, in .venv.
 PYTHON ?= python3
-DATA := $(wildcard ../shared/data)
-export ENMF_DATA ?= $(if $(DATA),$(abspath $(DATA)))
 
 .PHONY: demo test lint promises clean
 
