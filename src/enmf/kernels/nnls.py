@@ -14,14 +14,13 @@ from enmf.kernels.compiler import compiled
 
 
 @compiled()
-def _solve_passive(G, b, members, count, L, z):  # type: ignore[no-untyped-def]
-    """z[:count] = solution of G z = b on the members; returns the position of a member that depends on the ones before
-    it (its Cholesky pivot vanishes), or -1."""
+def factor_passive(G, members, count, L):  # type: ignore[no-untyped-def]
+    """Cholesky factor L of G on the members; returns the position of a member that depends on the ones before it (its
+    pivot vanishes), or -1."""
     for p in range(count):
         i = members[p]
         for q in range(p + 1):
-            j = members[q]
-            total = G[i, j]
+            total = G[i, members[q]]
             for k in range(q):
                 total -= L[p, k] * L[q, k]
             if p == q:
@@ -30,6 +29,12 @@ def _solve_passive(G, b, members, count, L, z):  # type: ignore[no-untyped-def]
                 L[p, p] = np.sqrt(total)
             else:
                 L[p, q] = total / L[q, q]
+    return -1
+
+
+@compiled()
+def solve_passive(L, b, members, count, z):  # type: ignore[no-untyped-def]
+    """z[:count] = solution of L Lᵀ z = b on the members."""
     for p in range(count):
         total = b[members[p]]
         for k in range(p):
@@ -40,7 +45,6 @@ def _solve_passive(G, b, members, count, L, z):  # type: ignore[no-untyped-def]
         for k in range(p + 1, count):
             total -= L[k, p] * z[k]
         z[p] = total / L[p, p]
-    return -1
 
 
 @compiled()
@@ -76,7 +80,7 @@ def nnls(start, stop, G, B, F):  # type: ignore[no-untyped-def]
                 count += 1
         tolerance = 1e-13 * largest
         for _ in range(10 * r + 50):
-            dependent = _solve_passive(G, b, members, count, L, z)
+            dependent = factor_passive(G, members, count, L)
             if dependent >= 0:
                 if dependent == count - 1 and x[members[dependent]] == 0.0:
                     # the newest member: others span it already, so it cannot help; try the next best
@@ -89,6 +93,7 @@ def nnls(start, stop, G, B, F):  # type: ignore[no-untyped-def]
                         x[k] = 0.0
                         inside[k] = False
                 continue
+            solve_passive(L, b, members, count, z)
             step = 1.0
             for p in range(count):
                 if z[p] <= 0:

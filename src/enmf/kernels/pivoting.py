@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from enmf.kernels.compiler import compiled
+from enmf.kernels.nnls import factor_passive, solve_passive
 
 
 @compiled()
@@ -28,36 +29,13 @@ def solve_groups(start, stop, G, B, passive, order, borders, F, D, failed):  # t
             if passive[first, k]:
                 members[count] = k
                 count += 1
-        singular = False
-        for p in range(count):
-            for q in range(p + 1):
-                total = G[members[p], members[q]]
-                for k in range(q):
-                    total -= L[p, k] * L[q, k]
-                if p == q:
-                    if total <= 1e-13 * G[members[p], members[p]]:
-                        singular = True
-                        break
-                    L[p, p] = np.sqrt(total)
-                else:
-                    L[p, q] = total / L[q, q]
-            if singular:
-                break
+        singular = factor_passive(G, members, count, L) >= 0
         for index in range(borders[group], borders[group + 1]):
             i = order[index]
             if singular:
                 failed[i] = True
                 continue
-            for p in range(count):
-                total = B[i, members[p]]
-                for k in range(p):
-                    total -= L[p, k] * z[k]
-                z[p] = total / L[p, p]
-            for p in range(count - 1, -1, -1):
-                total = z[p]
-                for k in range(p + 1, count):
-                    total -= L[k, p] * z[k]
-                z[p] = total / L[p, p]
+            solve_passive(L, B[i], members, count, z)
             for k in range(r):
                 F[i, k] = 0.0
                 D[i, k] = -B[i, k]
