@@ -1,25 +1,28 @@
 """The exterior start (paper, Algorithm 3 up to the descent): svd, rotation, feasibility.
 
-Rotation works on the thin factors. Feasibility, and a first descent, work on the low-rank matrix U diag(s) Vᵀ of the
-SVD instead of X wherever its products are cheaper: they cost no pass over the data then, and both rotations are tried,
-the one with the smaller error going on. Otherwise the one with less negative mass does.
+Rotation works on a sample of the rows of the thin factors. Feasibility, and a first descent, work on the core
+(`enmf.exterior.core`) instead of X wherever its products are cheaper: they cost no pass over the data then, and several
+rotations are tried, the one with the smallest error going on. Otherwise the one with the least negative mass does.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from enmf.exterior import feasibility
-from enmf.exterior.rotation import STARTS, Rotation, rotate
+from enmf.exterior.core import lift, make_core, sample_rows
+from enmf.exterior.rotation import STARTS, Rotation, negative_share, rotate
 from enmf.exterior.svd import KINDS, Spectrum, truncated_svd
 from enmf.iterate import Iterate
 from enmf.matrix import LowRankMatrix, Matrix
 from enmf.solvers.hals import ExtrapolatedHALS
 from enmf.solvers.loop import run_stage
 from enmf.stopping import Monitor
+
+ROTATION_ROWS = 20  # rows of the sample that is rotated, for each column
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,8 @@ class ExteriorOptions:
     power_iterations : int
         Of the randomized SVD.
     rotation : {"auto", "spread", "identity", "random"}
-        Start of Algorithm 1; "auto" tries the first two.
+        Start of Algorithm 1; "auto" tries `starts` of them: these, and "random" again.
+    starts : int
     rotation_iterations : int
     rotation_rho : float
     adaptive_rho : bool
@@ -42,21 +46,25 @@ class ExteriorOptions:
     surrogate : bool or None
         Run feasibility and `surrogate_iterations` of descent on the low-rank matrix; None: where it is cheaper.
     surrogate_iterations : int
+    sample : bool
+        Rotation and surrogate work on sampled rows; False: on all rows.
     restarts : int
         Further starts ("random") tried when a descent ends at more than ten times the Eckart-Young bound: such data are
         of low rank, and the certificate says that a much better factorization may exist.
     """
 
     svd: str = "auto"
-    power_iterations: int = 2
+    power_iterations: int = 1
     rotation: str = "auto"
+    starts: int = 4
     rotation_iterations: int = 100
     rotation_rho: float = 1.0
     adaptive_rho: bool = True
     feasibility: str = "path"
     feasibility_options: dict[str, Any] = field(default_factory=dict)
     surrogate: bool | None = None
-    surrogate_iterations: int = 40
+    surrogate_iterations: int = 50
+    sample: bool = True
     restarts: int = 3
 
     def __post_init__(self) -> None:
@@ -76,6 +84,7 @@ PAPER = {
     "feasibility": "penalty",
     "feasibility_options": {"literal": True},
     "surrogate": False,
+    "sample": False,
     "restarts": 0,
 }
 
@@ -108,15 +117,18 @@ def exterior_start(
     rotations = _rotate(U, V, options, monitor, rng)
     best = rotations[0]
     if best.nonnegative:
-        U, V = U @ best.R, V @ best.R
-        return ExteriorStart(_clipped(U), _clipped(V), spectrum, best)
-    surrogate = LowRankMatrix(*spectrum.factors(len(spectrum.s)))
-    cheaper = surrogate.cost_per_column < 0.5 * X.cost_per_column
+        return ExteriorStart(_clipped(U @ best.R), _clipped(V @ best.R), spectrum, best)
+    whole = LowRankMatrix(*spectrum.factors(len(spectrum.s)))
+    core = make_core(whole.A, whole.B, rng) if options.sample else whole
+    cheaper = core.cost_per_column < 0.5 * X.cost_per_column
     if cheaper if options.surrogate is None else options.surrogate:
-        rest = max(X.squared_norm() - surrogate.squared_norm(), 0.0)
-        its = [_enter(surrogate, U @ rotation.R, V @ rotation.R, options, monitor, rest) for rotation in rotations]
+        rest = max(X.squared_norm() - whole.squared_norm(), 0.0)
+        A, B = (np.asfortranarray(F[:, :rank]) for F in (core.A, core.B))
+        its = [_enter(core, A @ rotation.R, B @ rotation.R, options, monitor, rest) for rotation in rotations]
         chosen = _descend_surrogate(its, options.surrogate_iterations, monitor, rest)
-        return ExteriorStart(its[chosen].U, its[chosen].V, spectrum, rotations[chosen])
+        with monitor.phase("surrogate"):
+            U, V = lift(its[chosen], whole)
+        return ExteriorStart(U, V, spectrum, rotations[chosen])
     it = _enter(X, U @ best.R, V @ best.R, options, monitor)
     return ExteriorStart(it.U, it.V, spectrum, best)
 
@@ -124,13 +136,16 @@ def exterior_start(
 def _rotate(
     U: np.ndarray, V: np.ndarray, options: ExteriorOptions, monitor: Monitor, rng: np.random.Generator
 ) -> list[Rotation]:
-    """Algorithm 1 from each start, least negative mass first; a nonnegative point needs no second start."""
+    """Algorithm 1 from each start, least negative mass first; a nonnegative point needs no other start."""
     found: list[Rotation] = []
+    names = (*STARTS, *["random"] * options.starts)[: options.starts]
     with monitor.phase("rotation") as counter:
-        for start in ("spread", "identity") if options.rotation == "auto" else (options.rotation,):
+        rows = ROTATION_ROWS * U.shape[1]
+        few_U, few_V = (sample_rows(F, rows, rng) for F in (U, V)) if options.sample else (U, V)
+        for start in names if options.rotation == "auto" else (options.rotation,):
             rotation = rotate(
-                U,
-                V,
+                few_U,
+                few_V,
                 start=start,
                 max_iter=options.rotation_iterations,
                 rho=options.rotation_rho,
@@ -138,6 +153,8 @@ def _rotate(
                 rng=rng,
                 stop=monitor.out_of_time,
             )
+            if rotation.nonnegative:  # of the sample: look at all rows
+                rotation = replace(rotation, negative_mass=negative_share(np.vstack([U @ rotation.R, V @ rotation.R])))
             found.append(rotation)
             counter.iterations += rotation.iterations
             if rotation.nonnegative:
@@ -158,9 +175,9 @@ def _enter(
 
 
 def _descend_surrogate(its: list[Iterate], iterations: int, monitor: Monitor, rest: float) -> int:
-    """A first descent on the surrogate, a quarter of it for every candidate, the rest for the best one."""
+    """A first descent on the surrogate, a fifth of it for every candidate, the rest for the best one."""
     descents = [ExtrapolatedHALS() for _ in its]
-    trial = iterations // 4 if len(its) > 1 else 0
+    trial = iterations // 5 if len(its) > 1 else 0
     for it, descent in zip(its, descents):
         run_stage(it, descent, monitor, phase="surrogate", max_iter=trial, extra=rest)
     chosen = int(np.argmin([it.squared_error() for it in its]))

@@ -41,6 +41,11 @@ class Matrix(ABC):
             self._squared_norm = self._compute_squared_norm()
         return self._squared_norm
 
+    def sample_rows(self, count: int, rng: np.random.Generator) -> Matrix:
+        """A matrix of `count` or fewer rows S such that SᵀS has the expectation XᵀX, drawn by their squared norm."""
+        index, weight = draw(self.row_squares(), count, rng)
+        return self._rows(index, weight.astype(self.dtype))
+
     def mean(self) -> float:
         """Mean entry."""
         ones = np.ones((self.shape[1], 1), dtype=self.dtype)
@@ -69,6 +74,14 @@ class Matrix(ABC):
         """X Xᵀ or Xᵀ X, whichever is smaller, in double precision (only for matrices with a small side)."""
 
     @abstractmethod
+    def row_squares(self) -> np.ndarray:
+        """Squared norm of every row, in double precision."""
+
+    @abstractmethod
+    def _rows(self, index: np.ndarray, weight: np.ndarray) -> Matrix:
+        """These rows, each times its weight."""
+
+    @abstractmethod
     def _times(self, V: np.ndarray) -> np.ndarray: ...
 
     @abstractmethod
@@ -79,6 +92,19 @@ class Matrix(ABC):
 
     @abstractmethod
     def _squared_residual(self, U: np.ndarray, V: np.ndarray) -> float: ...
+
+
+def draw(squares: np.ndarray, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Systematic sample with probability p proportional to `squares`: indices (each once), and weights 1/sqrt(count p).
+
+    Rows F[index] times their weights have the sum of squares of F in expectation.
+    """
+    edges = np.cumsum(squares)
+    stride = edges[-1] / count
+    ticks = (np.arange(count) + rng.random()) * stride
+    index = np.searchsorted(edges, ticks, side="right").clip(0, np.flatnonzero(squares)[-1])
+    index, times = np.unique(index, return_counts=True)
+    return index, np.sqrt(times * stride / squares[index])
 
 
 def row_blocks(n: int, m: int, numbers: int = 1 << 20) -> list[slice]:

@@ -35,6 +35,12 @@ class DenseMatrix(Matrix):
             total += float(flat @ flat)
         return total
 
+    def row_squares(self) -> np.ndarray:
+        return np.einsum("ij,ij->i", self.array, self.array, dtype=np.float64)
+
+    def _rows(self, index: np.ndarray, weight: np.ndarray) -> DenseMatrix:
+        return DenseMatrix(self.array[index] * weight[:, None])
+
     def _squared_residual(self, U: np.ndarray, V: np.ndarray) -> float:
         V64 = V.astype(np.float64, copy=False)
         return sum(dense_squared_residual(self.array[rows], U[rows], V64) for rows in row_blocks(*self.shape))

@@ -28,6 +28,13 @@ class LowRankMatrix(Matrix):
         A, B = self.A.astype(np.float64, copy=False), self.B.astype(np.float64, copy=False)
         return float(np.vdot(A.T @ A, B.T @ B))
 
+    def row_squares(self) -> np.ndarray:
+        A, B = self.A.astype(np.float64, copy=False), self.B.astype(np.float64, copy=False)
+        return np.einsum("ij,ij->i", A @ (B.T @ B), A)
+
+    def _rows(self, index: np.ndarray, weight: np.ndarray) -> LowRankMatrix:
+        return LowRankMatrix(self.A[index] * weight[:, None], self.B)
+
     def _squared_residual(self, U: np.ndarray, V: np.ndarray) -> float:
         """[A, U] [B, -V]ᵀ has the norm of the product of two small triangular matrices."""
         _, left = np.linalg.qr(np.hstack([self.A, U]).astype(np.float64))

@@ -40,6 +40,17 @@ class SparseMatrix(Matrix):
         data = self.csr.data.astype(np.float64, copy=False)
         return float(data @ data)
 
+    def row_squares(self) -> np.ndarray:
+        squares = np.zeros(self.shape[0])
+        filled = np.flatnonzero(np.diff(self.csr.indptr))
+        data = self.csr.data.astype(np.float64, copy=False)
+        if len(filled):
+            squares[filled] = np.add.reduceat(data * data, self.csr.indptr[filled])
+        return squares
+
+    def _rows(self, index: np.ndarray, weight: np.ndarray) -> SparseMatrix:
+        return SparseMatrix(sp.csr_array(sp.diags_array(weight) @ self.csr[index]))
+
     def _squared_residual(self, U: np.ndarray, V: np.ndarray) -> float:
         U64, V64 = (np.ascontiguousarray(F, dtype=np.float64) for F in (U, V))
         partial = np.empty(self.shape[0])
