@@ -24,11 +24,20 @@ def times(start, stop, indptr, indices, data, columns, out):  # type: ignore[no-
             row = rows[i]
             for k in range(r):
                 row[k] = 0
-            for e in range(indptr[first + i], indptr[first + i + 1]):
+            e, end = indptr[first + i], indptr[first + i + 1]
+            while e + 4 <= end:  # four entries for each visit of the row of sums
+                v0, v1, v2, v3 = data[e], data[e + 1], data[e + 2], data[e + 3]
+                i0, i1, i2, i3 = indices[e], indices[e + 1], indices[e + 2], indices[e + 3]
+                c0, c1, c2, c3 = columns[i0], columns[i1], columns[i2], columns[i3]
+                for k in range(r):
+                    row[k] += v0 * c0[k] + v1 * c1[k] + v2 * c2[k] + v3 * c3[k]
+                e += 4
+            while e < end:
                 value = data[e]
                 source = columns[indices[e]]
                 for k in range(r):
                     row[k] += value * source[k]
+                e += 1
         for k in range(r):
             for i in range(height):
                 out[k, first + i] = rows[i, k]
