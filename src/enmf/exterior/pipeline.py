@@ -14,8 +14,8 @@ import numpy as np
 
 from enmf.exterior import feasibility
 from enmf.exterior.core import lift, make_core, sample_rows
-from enmf.exterior.rotation import STARTS, Rotation, negative_share, rotate
-from enmf.exterior.svd import KINDS, Spectrum, truncated_svd
+from enmf.exterior.rotation import ROUNDING, STARTS, Rotation, negative_share, rotate, spread
+from enmf.exterior.svd import KINDS, Spectrum, refine, truncated_svd
 from enmf.iterate import Iterate
 from enmf.matrix import LowRankMatrix, Matrix
 from enmf.solvers.hals import ExtrapolatedHALS
@@ -23,6 +23,9 @@ from enmf.solvers.loop import run_stage
 from enmf.stopping import Monitor
 
 ROTATION_ROWS = 20  # rows of the sample that is rotated, for each column
+ROTATION_PASSES = 20  # passes over X whose cost may be spent on rotations beyond the first
+NEARLY = 1e-2  # negative mass of the spread start below which an accurate SVD pays
+NEGLIGIBLE = 0.005  # share of the relative error below which negative mass is clipped: the error grows by 0.1 % at most
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,8 @@ class ExteriorOptions:
     power_iterations : int
         Of the randomized SVD.
     rotation : {"auto", "spread", "identity", "random"}
-        Start of Algorithm 1; "auto" tries `starts` of them: these, and "random" again.
+        Start of Algorithm 1; "auto" tries up to `starts` of them, as many as are cheap beside X: these, and "random"
+        again.
     starts : int
     rotation_iterations : int
     rotation_rho : float
@@ -114,9 +118,15 @@ def exterior_start(
             monitor.lower_bound = spectrum.lower_bound(rank)
             counter.iterations = 1
     U, V = spectrum.factors(rank)
-    rotations = _rotate(U, V, options, monitor, rng)
+    if spectrum.kind == "randomized" and negative_share(np.vstack([U, V]) @ spread(rank)) < NEARLY:
+        with monitor.phase("svd") as counter:  # the optimum is near, so its accuracy decides
+            spectrum = refine(X, spectrum, rank)
+            counter.iterations += 1
+        U, V = spectrum.factors(rank)
+    enough = max(ROUNDING, NEGLIGIBLE * spectrum.relative_error(rank))
+    rotations = _rotate(U, V, X, enough, options, monitor, rng)
     best = rotations[0]
-    if best.nonnegative:
+    if best.negative_mass <= enough:
         return ExteriorStart(_clipped(U @ best.R), _clipped(V @ best.R), spectrum, best)
     whole = LowRankMatrix(*spectrum.factors(len(spectrum.s)))
     core = make_core(whole.A, whole.B, rng) if options.sample else whole
@@ -134,15 +144,23 @@ def exterior_start(
 
 
 def _rotate(
-    U: np.ndarray, V: np.ndarray, options: ExteriorOptions, monitor: Monitor, rng: np.random.Generator
+    U: np.ndarray,
+    V: np.ndarray,
+    X: Matrix,
+    enough: float,
+    options: ExteriorOptions,
+    monitor: Monitor,
+    rng: np.random.Generator,
 ) -> list[Rotation]:
-    """Algorithm 1 from each start, least negative mass first; a nonnegative point needs no other start."""
+    """Algorithm 1 from each start, least negative mass first; a point with `enough` of it needs no other start."""
     found: list[Rotation] = []
-    names = (*STARTS, *["random"] * options.starts)[: options.starts]
     with monitor.phase("rotation") as counter:
-        rows = ROTATION_ROWS * U.shape[1]
-        few_U, few_V = (sample_rows(F, rows, rng) for F in (U, V)) if options.sample else (U, V)
-        for start in names if options.rotation == "auto" else (options.rotation,):
+        r = U.shape[1]
+        few_U, few_V = (sample_rows(F, ROTATION_ROWS * r, rng) for F in (U, V)) if options.sample else (U, V)
+        iteration = 4.0 * (len(few_U) + len(few_V)) * r**2 + 150.0 * r**3  # flops; those of the SVD are slow ones
+        affordable = 1 + int(ROTATION_PASSES * r * X.cost_per_column / (options.rotation_iterations * iteration))
+        starts = (*STARTS, *["random"] * options.starts)[: min(options.starts, affordable)]
+        for start in starts if options.rotation == "auto" else (options.rotation,):
             rotation = rotate(
                 few_U,
                 few_V,
@@ -153,11 +171,11 @@ def _rotate(
                 rng=rng,
                 stop=monitor.out_of_time,
             )
-            if rotation.nonnegative:  # of the sample: look at all rows
+            if rotation.negative_mass <= enough:  # in the sample: look at all rows
                 rotation = replace(rotation, negative_mass=negative_share(np.vstack([U @ rotation.R, V @ rotation.R])))
             found.append(rotation)
             counter.iterations += rotation.iterations
-            if rotation.nonnegative:
+            if rotation.negative_mass <= enough:
                 break
     return sorted(found, key=lambda rotation: rotation.negative_mass)
 
