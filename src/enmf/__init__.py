@@ -8,6 +8,7 @@
 ((1797, 10), (64, 10))
 """
 
+from enmf import exact
 from enmf.estimators import ENMF, non_negative_factorization
 from enmf.factorization import certify, factorize
 from enmf.optimality import Certificate
@@ -21,6 +22,7 @@ __all__ = [
     "Certificate",
     "Result",
     "certify",
+    "exact",
     "factorize",
     "initializations",
     "methods",
