@@ -14,14 +14,21 @@ import numpy as np
 
 ROUNDING = 1e-14  # root of the squared negative part over the whole: below it the point is nonnegative
 
+PATIENCE = 10  # steps in which f must halve, or the basin is not the right one
 
-def refine(U: np.ndarray, V: np.ndarray, A: np.ndarray, max_iter: int = 60) -> tuple[np.ndarray, int]:
+
+def refine(U: np.ndarray, V: np.ndarray, A: np.ndarray, max_iter: int = 100) -> tuple[np.ndarray, int]:
     """A better A, with balanced columns of (U A, V A⁻ᵀ), and the number of steps; f never increases between steps."""
     A = balanced(U, V, A)
     P, Q = U @ A, V @ np.linalg.inv(A).T
     whole = _squares(P) + _squares(Q)
     value, damping, identity = _below(P, Q), 1e-2, np.eye(len(A))
+    earlier = np.inf
     for step in range(max_iter):
+        if step % PATIENCE == 0:
+            if value > 0.5 * earlier:
+                return A, step
+            earlier = value
         if value <= ROUNDING**2 * whole:
             return A, step
         gradient = P.T @ np.minimum(P, 0) - np.minimum(Q, 0).T @ Q

@@ -111,12 +111,17 @@ def relate(first: Any, second: Any) -> Transform:
 
 def transform_between(U1: np.ndarray, V1: np.ndarray, U2: np.ndarray, V2: np.ndarray) -> Transform | None:
     """`relate` behind the door; None where a factor is short of rank."""
-    P, s, Qt = np.linalg.svd(U1, full_matrices=False)
-    if len(s) == 0 or s[-1] <= RANK_TOL * s[0]:
+    # columns of unit length first: their scale must not decide what counts as dependent
+    one, two = np.linalg.norm(U1, axis=0), np.linalg.norm(U2, axis=0)
+    if one.min() == 0.0 or two.min() == 0.0 or len(U1) < U1.shape[1]:
         return None
-    R1, L, R2t = np.linalg.svd((Qt.T / s) @ (P.T @ U2))
-    if L[-1] <= RANK_TOL * L[0]:
+    P, s, Qt = np.linalg.svd(U1 / one, full_matrices=False)
+    if s[-1] <= RANK_TOL * s[0]:
         return None
+    A = (Qt.T / s) @ (P.T @ (U2 / two))
+    if np.linalg.cond(A) >= 1.0 / RANK_TOL:
+        return None
+    R1, L, R2t = np.linalg.svd(A / one[:, None] * two)
     found = Transform(R1, L, R2t.T)
     U, V = found.apply(U1, V1)
     return Transform(R1, L, R2t.T, _off(U2, U), _off(V2, V))
