@@ -98,11 +98,8 @@ def check_pair(pair: Any, name: str = "", X: Any = None) -> tuple[np.ndarray, np
     try:
         U, V = pair
     except (TypeError, ValueError):
-        kind = type(pair).__name__
-        hint = "; it is not fitted" if hasattr(pair, "fit") else ""
-        raise TypeError(
-            f"factors{where} must be a pair (U, V), a Result or a fitted estimator, got {kind}{hint}"
-        ) from None
+        kind = type(pair).__name__ + (", which is not fitted" if hasattr(pair, "fit") else "")
+        raise TypeError(f"factors{where} must be a pair (U, V), a Result or a fitted estimator, got {kind}") from None
     checked = []
     for F, letter in ((U, "U"), (V, "V")):
         try:

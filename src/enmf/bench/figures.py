@@ -84,8 +84,8 @@ def columns_along_a_run(
 ) -> list[Row]:
     """Figure 7: share of columns that have converged to those of eNMF against the difference of the errors.
 
-    `reference` are the factors to compare with (a pair or a Result); default: those of eNMF. Rows are taken at iterations
-    that grow geometrically, so that beginning and end of the run are both seen.
+    `reference` are the factors to compare with (a pair or a Result); default: those of eNMF. Rows are taken at
+    iterations that grow geometrically, so that beginning and end of the run are both seen.
     """
     target = check_pair(factorize(X, rank, random_state=random_state) if reference is None else reference)
     seen = set(np.unique(np.geomspace(1, max_iter, points).astype(int)).tolist())

@@ -71,7 +71,7 @@ def _solve(P: np.ndarray, Q: np.ndarray, gradient: np.ndarray, damping: float) -
     D, rest = np.zeros_like(gradient), gradient.copy()
     along, size = rest.copy(), _squares(rest)
     enough = 1e-8 * size
-    for _ in range(4 * r):
+    for _ in range(100 + 8 * r):
         if size <= enough:
             break
         image = times(along)
