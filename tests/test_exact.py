@@ -135,6 +135,21 @@ def test_signs_zero_columns_and_rank_one():
     assert zero.distance == 0.0
 
 
+def test_an_approximate_factorization_becomes_an_exact_one():
+    X, U0, V0 = make_exact(60, 50, 6, 0.4, random_state=0)
+    rough = enmf.factorize(X, 6, random_state=0, target_error=0.01 * np.linalg.norm(X))
+    assert rough.certificate.relative_error > 1e-4
+    U, V = enmf.exact.svd_factors(X, 6)
+    found = enmf.exact.transform_to_orthant(U, V, start=rough, max_iter=0)
+    assert found.nonnegative
+    assert found.iterations == 0
+    assert enmf.compare((U0, V0), found, X).verdict == "E"
+    with pytest.raises(ValueError, match="need kind='general'"):
+        enmf.exact.transform_to_orthant(U, V, "rotation", start=rough)
+    with pytest.raises(ValueError, match="linearly dependent"):
+        enmf.exact.transform_to_orthant(U, V, start=(np.ones((60, 6)), V0))
+
+
 def test_newton_steps_finish_from_the_right_basin():
     X, U0, V0 = make_exact(60, 50, 6, 0.4, random_state=0)
     U, V = enmf.exact.svd_factors(X, 6)

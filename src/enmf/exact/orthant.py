@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,9 @@ import numpy as np
 from enmf import parallel
 from enmf.exact.admm import GeneralAdmm
 from enmf.exact.newton import balanced, refine
-from enmf.exact.relation import Transform
-from enmf.exterior.rotation import rotate
-from enmf.validation import check_choice, check_count, check_pair, make_rng
+from enmf.exact.relation import Transform, transform_between
+from enmf.exterior.rotation import STARTS, rotate
+from enmf.validation import check_choice, check_count, check_pair, check_same_sides, make_rng
 
 KINDS = ("rotation", "general")
 ROUND = 250  # ADMM iterations between two attempts to finish
@@ -83,7 +84,7 @@ class OrthantTransform:
 
 
 def transform_to_orthant(
-    U: Any, V: Any, kind: str = "general", *, max_iter: int = 2000, random_state: Any = 0, start: str = "spread"
+    U: Any, V: Any, kind: str = "general", *, start: Any = "spread", max_iter: int = 2000, random_state: Any = 0
 ) -> OrthantTransform:
     """Transform factors toward the nonnegative orthant, keeping their product.
 
@@ -94,12 +95,13 @@ def transform_to_orthant(
     kind : {"general", "rotation"}
         Transforms to choose from: all invertible ones, or the orthogonal ones. The distance of the general one is
         never above that of the rotation.
+    start : {"spread", "identity", "random"}, (U, V) or Result
+        Start of the rotation, by name; or nonnegative factors whose product is near, for kind "general": the steps
+        begin at the transform that comes nearest to them. So an approximate factorization becomes an exact one.
     max_iter : int
         Largest number of ADMM iterations (the rotation gets at most 200 of them).
     random_state : int, RandomState, Generator or None
         For start="random".
-    start : {"spread", "identity", "random"}
-        Of the rotation.
 
     Returns
     -------
@@ -116,14 +118,36 @@ def transform_to_orthant(
     """
     U, V = check_pair((U, V))
     check_choice("kind", kind, list(KINDS))
-    check_choice("start", start, ["spread", "identity", "random"])
     check_count("max_iter", max_iter, low=0)
+    near = None
+    if isinstance(start, str):
+        check_choice("start", start, list(STARTS))
+    else:
+        near, start = _transform_near(U, V, start, kind), STARTS[0]
     with parallel.limit(None):
-        return _transform(U, V, kind, max_iter, start, make_rng(random_state))
+        return _transform(U, V, kind, near, start, max_iter, make_rng(random_state))
+
+
+def _transform_near(U: np.ndarray, V: np.ndarray, start: Any, kind: str) -> np.ndarray:
+    """The A with U A nearest to the U of the start."""
+    U0, V0 = check_pair(start, "start")
+    check_same_sides((U, V), (U0, V0), same_rank=True)
+    if kind == "rotation":
+        raise ValueError("factors as start need kind='general'; a rotation starts from a name")
+    found = transform_between(U, V, U0, V0)
+    if found is None:
+        raise ValueError("no transform leads to the start: its U or the given one has linearly dependent columns")
+    return found.A
 
 
 def _transform(
-    U: np.ndarray, V: np.ndarray, kind: str, max_iter: int, start: str, rng: np.random.Generator
+    U: np.ndarray,
+    V: np.ndarray,
+    kind: str,
+    near: np.ndarray | None,
+    start: str,
+    max_iter: int,
+    rng: np.random.Generator,
 ) -> OrthantTransform:
     # an SVD leaves the signs of its pairs open; the rotation wants columns that lean to the positive side
     signs = np.where(U.sum(axis=0) / _size(U) + V.sum(axis=0) / _size(V) < 0, -1.0, 1.0)
@@ -131,21 +155,22 @@ def _transform(
     rotation = signs[:, None] * found.R.astype(np.float64)
     best = _Best(U, V, rotation)
     steps = 0
+    iterations = found.iterations
     if kind == "general" and best.share > NONNEGATIVE:
         # the rotation leaves U and V at the scale they came with; the general transform may choose it
         c = np.sqrt(_size(V) / _size(U))
         admm = GeneralAdmm(U * c, V / c, rotation)
-        for A in _rounds(admm, max_iter - found.iterations):
-            best.offer(A * c)
+        candidates = (A * c for A in _rounds(admm, max_iter - found.iterations))
+        for A in candidates if near is None else chain([near], candidates):
+            best.offer(A)
+            if best.share > NONNEGATIVE:
+                finished, count = refine(U, V, A)
+                steps += count
+                best.offer(finished)
             if best.share <= NONNEGATIVE:
                 break
-            finished, count = refine(U, V, A * c)
-            steps += count
-            best.offer(finished)
-            if best.share <= NONNEGATIVE:
-                break
-        return best.result(kind, found.iterations + admm.iterations, steps)
-    return best.result(kind, found.iterations, steps)
+        iterations += admm.iterations
+    return best.result(kind, iterations, steps)
 
 
 def _rounds(admm: GeneralAdmm, max_iter: int) -> Iterator[np.ndarray]:
