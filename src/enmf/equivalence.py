@@ -23,6 +23,7 @@ from enmf import parallel
 from enmf.exact.relation import Transform, transform_between
 from enmf.iterate import Iterate
 from enmf.optimality import kkt_residual
+from enmf.stopping import effective_tol
 from enmf.validation import check_number, check_pair, check_problem, check_same_sides
 
 TOLERANCE = 0.05  # the paper's epsilon
@@ -30,6 +31,7 @@ STATIONARY = 1e-5  # KKT residual of a stationary point, the default `tol` of `f
 SAME_PRODUCT = 1e-3  # relative difference of products that agree
 SAME_DIRECTION = 1e-2  # cosine of rows of A that are orthogonal; off-diagonal share of a monomial A
 SAME_ERROR = 1e-4  # difference of errors, over ||X||, that is none
+EXACT = 1e-8  # error, over ||X||, that is none
 MANY = 0.5  # share of converged columns from which a solution tends to another
 
 
@@ -78,7 +80,8 @@ class Comparison:
     error_difference : float or None
         ||X - U_b V_bᵀ|| - ||X - U_a V_aᵀ||, where X is given; error_a and error_b are the two.
     stationary_b : bool or None
-        Whether B is a stationary point (KKT residual at most 1e-5), where X is given and B is nonnegative.
+        Whether B is a stationary point (by the rule that ends `factorize` at its default `tol`), where X is given and B
+        is nonnegative.
     matching : Matching
         The pairs of components and their cosines.
     """
@@ -334,12 +337,13 @@ def _measure(X: Any, A: tuple[np.ndarray, np.ndarray], B: tuple[np.ndarray, np.n
         errors = [math.sqrt(problem.X.squared_residual(U / root, V / root)) for U, V in (A, B)]
         nonnegative = B[0].min() >= 0 and B[1].min() >= 0
         kkt = kkt_residual(Iterate(problem.X, B[0] / root, B[1] / root)) if nonnegative else None
-    same = abs(errors[1] - errors[0]) <= SAME_ERROR * math.sqrt(problem.X.squared_norm())
+    whole = math.sqrt(problem.X.squared_norm())
+    exact = errors[1] <= EXACT * whole
     return _Measured(
         error_a=errors[0] * problem.scale,
         error_b=errors[1] * problem.scale,
-        same_error=same,
-        stationary_b=None if kkt is None else kkt <= STATIONARY,
+        same_error=abs(errors[1] - errors[0]) <= SAME_ERROR * whole,
+        stationary_b=None if kkt is None else exact or kkt <= effective_tol(STATIONARY, errors[1], whole),
     )
 
 
