@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import enmf
 import problems
 from enmf.bench import figures
-from enmf.equivalence import cosines, match
+from enmf.equivalence import _Measured, _verdict, cosines, match
 
 SEEDS = st.integers(0, 10**6)
 RANKS = st.integers(1, 8)
@@ -31,7 +31,7 @@ def orthogonal(rng, rank):
 @given(seed=SEEDS, rank=RANKS, power=st.integers(-30, 30))
 def test_order_and_scale_are_recognised(seed, rank, power):
     rng, U, V = factors(seed, rank)
-    order, scale = rng.permutation(rank), np.exp(rng.standard_normal(rank)) * 2.0**power
+    order, scale = rng.permutation(rank), (1.1 + 0.8 * rng.random(rank)) * 2.0**power
     found = enmf.compare((U, V), ((U * scale)[:, order], (V / scale)[:, order]))
     moved = (order != np.arange(rank)).any()
     assert found.verdict == "E"
@@ -61,7 +61,7 @@ def test_rotation_is_recognised(seed, rank, stretched):
     R = orthogonal(rng, rank)
     if np.abs(R).max(axis=0).min() > 0.9:
         return  # nearly a permutation
-    scale = np.exp(rng.standard_normal(rank)) if stretched else np.ones(rank)
+    scale = rng.permutation(np.geomspace(0.5, 2.0, rank)) if stretched else np.ones(rank)
     B = (U * scale @ R, V / scale @ R)
     for pair in (((U, V), B), (B, (U, V))):
         found = enmf.compare(*pair)
@@ -102,6 +102,16 @@ def test_one_joint_matching_sees_what_two_separate_ones_miss(seed):
     assert min(found.share_U, found.share_V) < 1.0
 
 
+def test_equal_columns_of_one_factor_are_told_apart_by_the_other():
+    _, U, V = factors(0, 4)
+    U[:, 1] = U[:, 0]
+    order = [1, 0, 3, 2]
+    for A, B in (((U, V), (U[:, order], V[:, order])), ((V, U), (V[:, order], U[:, order]))):
+        found = enmf.compare(A, B)
+        assert found.permutation == (1, 0, 3, 2)
+        assert found.verdict == "E"
+
+
 def test_columns_that_agree_are_counted():
     _, U, V = factors(0, 6)
     U2, V2 = U.copy(), V.copy()
@@ -121,6 +131,14 @@ def test_a_stationary_point_does_not_tend_elsewhere():
         found = enmf.compare(a, b, X)
         assert found.stationary_b
         assert found.verdict == "NE"
+
+
+@pytest.mark.parametrize(("stationary", "verdict"), [(True, "NE"), (False, "TE"), (None, "TE")])
+def test_who_has_arrived_does_not_tend(stationary, verdict):
+    _, U, V = factors(0, 6)
+    U2, V2 = U.copy(), V.copy()
+    U2[:, :2], V2[:, :2] = factors(9, 2)[1:]
+    assert _verdict(match((U, V), (U2, V2)), "none", _Measured(1.0, 1.0, True, stationary)) == verdict
 
 
 def test_errors_decide_too():

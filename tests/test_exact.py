@@ -12,6 +12,7 @@ import slow
 from enmf.datasets import make_exact
 from enmf.exact.admm import GeneralAdmm, positive_root
 from enmf.exact.newton import refine
+from enmf.exact.orthant import _Best
 from enmf.exact.relation import Transform
 from enmf.exterior.rotation import spread
 
@@ -180,6 +181,26 @@ def test_separable_data_are_recognised_and_solved(store, side):
     result = enmf.factorize(X, 4, "hals", init="spa", random_state=0)
     assert result.certificate.relative_error < 1e-8
     assert result.n_iter <= 2
+
+
+def test_rows_near_a_corner_already_taken_are_not_picked():
+    U = np.vstack([np.eye(4), [[1, 0.05, 0, 0], [1, 0, 0.05, 0], [1, 0, 0, 0.05]]])
+    V = np.random.default_rng(0).random((12, 4)) + 1.0
+    V[:, 0] = 1e-3
+    V[0, 0] = 50.0  # its row is the longest one by far, and so are its neighbours
+    found = enmf.exact.separability(U @ V.T, 4)
+    assert found.anchors == (0, 1, 2, 3)
+
+
+def test_the_best_transform_is_kept():
+    X, _, _ = make_exact(20, 15, 4, 0.3, random_state=0)
+    U, V = enmf.exact.svd_factors(X, 4)
+    best = _Best(U, V, spread(4))
+    before = best.distance
+    best.offer(np.eye(4))  # the SVD itself: far outside
+    assert best.distance == before
+    best.offer(enmf.exact.transform_to_orthant(U, V).transform.A)
+    assert best.distance < 1e-9 < before
 
 
 def test_data_that_are_not_separable_are_named_so():

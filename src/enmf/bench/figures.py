@@ -91,23 +91,27 @@ def columns_along_a_run(
     seen = set(np.unique(np.geomspace(1, max_iter, points).astype(int)).tolist())
     rows: list[Row] = []
 
+    def row(iteration: int, error: float, kkt: float, U: np.ndarray, V: np.ndarray) -> Row:
+        found = match(target, (U.astype(float), V.astype(float)))
+        return {
+            "method": method,
+            "iteration": iteration,
+            "error": error,
+            "kkt": kkt,
+            "share_U": found.share_U,
+            "share_V": found.share_V,
+        }
+
     def look(progress: Progress) -> None:
         if progress.phase == "descent" and (progress.iteration in seen or progress.iteration == 0):
-            found = match(target, (progress.U.astype(float), progress.V.astype(float)))
-            rows.append(
-                {
-                    "method": method,
-                    "iteration": progress.iteration,
-                    "error": progress.error,
-                    "kkt": progress.kkt,
-                    "share_U": found.share_U,
-                    "share_V": found.share_V,
-                }
-            )
+            rows.append(row(progress.iteration, progress.error, progress.kkt, progress.U, progress.V))
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        factorize(X, rank, method, init=init, max_iter=max_iter, callback=look, bound=False, random_state=random_state)
+        options: dict[str, Any] = {"init": init, "max_iter": max_iter, "random_state": random_state}
+        end = factorize(X, rank, method, callback=look, bound=False, **options)
         # the reference itself, without a step: its error is where the run is to end
         known = factorize(X, rank, init=target, max_iter=0, bound=False).error
+    if rows[-1]["iteration"] != end.n_iter:
+        rows.append(row(end.n_iter, end.error, end.certificate.kkt, end.U, end.V))
     return [{**row, "error_difference": row["error"] - known} for row in rows]
