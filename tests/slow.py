@@ -73,3 +73,56 @@ def admm_rotation(W, R, rho, iterations):
         R = C @ Dt
         Y = Y + rho * (Z - W @ R)
     return R
+
+
+def general_admm(U, V, R2, rho, gamma, t, iterations):
+    """Algorithm "rsr" of the paper as printed (U R1 L R2 with its R2), lambdas from numpy.roots."""
+    W = np.vstack([U, V])
+    W = W / np.abs(W).mean()
+    n, r = len(U), W.shape[1]
+    R1, lam = np.eye(r), np.ones(r)
+    W2 = W.copy()
+    M, N, P = np.zeros_like(W), np.zeros_like(W), np.zeros_like(W)
+    for _ in range(iterations):
+        B = W2 @ R2 - P
+        W3 = np.where(B > 0, B, np.where(-1 / t <= B, 0.0, B + 1 / t))
+        W1 = np.empty_like(W)
+        for j in range(r):
+            for rows, scale in ((slice(0, n), lam[j]), (slice(n, None), 1 / lam[j])):
+                above = rho * (W @ R1 - M)[rows, j] + gamma * scale * (W2 + N)[rows, j]
+                W1[rows, j] = above / (rho + gamma * scale**2)
+        C, _, Dt = np.linalg.svd(W.T @ (W1 + M))
+        R1 = C @ Dt
+        scaled = np.vstack([W1[:n] * lam, W1[n:] / lam])
+        W2 = (gamma * scaled - gamma * N + t * (W3 + P) @ R2.T) / (gamma + t)
+        C, _, Dt = np.linalg.svd(W2.T @ (W3 + P))
+        R2 = C @ Dt
+        for i in range(r):
+            one, two = W1[:n, i], W1[n:, i]
+            to_one, to_two = (W2 + N)[:n, i], (W2 + N)[n:, i]
+            roots = np.roots([one @ one, -to_one @ one, 0.0, to_two @ two, -two @ two])
+            positive = roots[(np.abs(roots.imag) < 1e-9) & (roots.real > 0)].real
+            cost = [np.sum((to_one - x * one) ** 2) + np.sum((to_two - two / x) ** 2) for x in positive]
+            lam[i] = positive[int(np.argmin(cost))]
+        M = M + W1 - W @ R1
+        N = N + W2 - np.vstack([W1[:n] * lam, W1[n:] / lam])
+        P = P + W3 - W2 @ R2
+    return R1, lam, R2
+
+
+def certificate(X, U, V):
+    """Error, bound and KKT figures of any factors, from their definitions."""
+    u, v = np.linalg.norm(U, axis=0), np.linalg.norm(V, axis=0)
+    alive = (u > 0) & (v > 0)
+    U, V, u, v, r = U[:, alive], V[:, alive], u[alive], v[alive], len(u)
+    U, V = U * np.sqrt(v / u), V * np.sqrt(u / v)
+    R = U @ V.T - X
+    dU, dV = R @ V, R.T @ U
+    products = np.concatenate([(dU * U).ravel(), (dV * V).ravel(), np.zeros(r - alive.sum())])
+    return {
+        "error": np.linalg.norm(R),
+        "lower_bound": min(bound(X, r), np.linalg.norm(R)),
+        "kkt": kkt(X, U, V),
+        "kkt_max": products.max() if products.size else 0.0,
+        "kkt_sum": products.sum(),
+    }

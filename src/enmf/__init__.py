@@ -8,21 +8,30 @@
 ((1797, 10), (64, 10))
 """
 
+from enmf import datasets, exact
+from enmf.equivalence import Comparison, compare
 from enmf.estimators import ENMF, non_negative_factorization
 from enmf.factorization import certify, factorize
 from enmf.optimality import Certificate
 from enmf.registry import initializations, methods
 from enmf.result import Result
+from enmf.stability import Stability, stability
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ENMF",
     "Certificate",
+    "Comparison",
     "Result",
+    "Stability",
     "certify",
+    "compare",
+    "datasets",
+    "exact",
     "factorize",
     "initializations",
     "methods",
     "non_negative_factorization",
+    "stability",
 ]

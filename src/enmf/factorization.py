@@ -176,9 +176,16 @@ def factorize_problem(
 
 
 def certify(
-    X: Any, U: Any, V: Any, *, tol: float = DEFAULTS.tol, random_state: Any = 0, n_threads: int | None = None
+    X: Any,
+    U: Any,
+    V: Any,
+    *,
+    tol: float = DEFAULTS.tol,
+    random_state: Any = 0,
+    n_threads: int | None = None,
+    fixed: str | None = None,
 ) -> Certificate:
-    """Certificate of factors from any library: how close to the best possible, and whether stationary.
+    """Certificate of factors from any library: how close to the best possible, whether stationary, whether unique.
 
     Parameters
     ----------
@@ -190,6 +197,9 @@ def certify(
     random_state : int, RandomState, Generator or None
         Seed of the SVD of a large X.
     n_threads : int, optional
+    fixed : {"U", "V"}, optional
+        A factor that was given and not to be optimized: the KKT figures are those of the other one. The problem in that
+        one is convex, so `stationary` then means the best possible for the given factor.
 
     Examples
     --------
@@ -201,8 +211,12 @@ def certify(
     >>> certificate = enmf.certify(X, model.transform(X), model.components_.T)
     >>> bool(certificate.ratio > 1.0)
     True
+    >>> certificate.uniqueness.verdict, len(certificate.components)
+    ('unknown', 8)
     """
     problem = check_problem(X)
+    if fixed is not None:
+        check_choice("fixed", fixed, ["U", "V"])
     U, V = check_factors(U, V, problem.X, None, problem.scale)
     with parallel.limit(n_threads):
         rng = make_rng(random_state)
@@ -212,7 +226,7 @@ def certify(
         if it.rank < min(problem.X.shape):
             spectrum = sharpen(problem.X, truncated_svd(problem.X, it.rank, rng=rng), rng=rng)
         lower_bound = spectrum.lower_bound(it.rank) if spectrum is not None else 0.0
-        return _in_users_units(make_certificate(it, lower_bound, tol), problem.scale)
+        return _in_users_units(make_certificate(it, lower_bound, tol, fixed), problem.scale)
 
 
 class _Choices:
@@ -395,6 +409,7 @@ def _in_users_units(certificate: Certificate, scale: float) -> Certificate:
         kkt_max=certificate.kkt_max * scale * scale,
         kkt_sum=certificate.kkt_sum * scale * scale,
         min_gradient=certificate.min_gradient * scale * math.sqrt(scale),
+        components=tuple(replace(c, norm=c.norm * scale) for c in certificate.components),
     )
 
 

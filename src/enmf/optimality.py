@@ -11,8 +11,10 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from enmf.components import Component, component_table, describe_components
 from enmf.iterate import GradientMeasure, Iterate
 from enmf.stopping import reached_bound
+from enmf.uniqueness import Uniqueness, uniqueness
 
 
 def kkt_residual(it: Iterate) -> float:
@@ -20,25 +22,27 @@ def kkt_residual(it: Iterate) -> float:
     return scale_free_kkt(it, it.measure_U(), it.measure_V())
 
 
-def scale_free_kkt(it: Iterate, of_U: GradientMeasure, of_V: GradientMeasure) -> float:
+def scale_free_kkt(it: Iterate, of_U: GradientMeasure, of_V: GradientMeasure, fixed: str | None = None) -> float:
     """Norm of the projected gradient at column-balanced factors, over ||X||^1.5.
 
     (U D, V D⁻¹) is the same solution for every positive diagonal D, but its gradient is not; balancing the columns,
     ||u_j|| = ||v_j||, picks one of them. A component with u_j = 0 or v_j = 0 is the balanced pair (0, 0), whose
-    gradient is zero. A penalty fixes the scale of the columns, so nothing is balanced then.
+    gradient is zero. A penalty fixes the scale of the columns, so nothing is balanced then. A fixed factor has no
+    condition of its own.
     """
     whole = it.X.squared_norm()
     if whole == 0.0:
         return 0.0
+    squares_U, squares_V = of_U.squares * (fixed != "U"), of_V.squares * (fixed != "V")
     if it.penalty:
-        total = float(of_U.squares.sum() + of_V.squares.sum())
+        total = float(squares_U.sum() + squares_V.sum())
     else:
         u = np.sqrt(np.diag(it.UtU).astype(np.float64))
         v = np.sqrt(np.diag(it.VtV).astype(np.float64))
         alive = (u > 0) & (v > 0)
         ratio = np.divide(u, v, out=np.zeros_like(u), where=alive)
         inverse = np.divide(v, u, out=np.zeros_like(u), where=alive)
-        total = float(of_U.squares @ ratio + of_V.squares @ inverse)
+        total = float(squares_U @ ratio + squares_V @ inverse)
     return float(np.sqrt(total) / whole**0.75)
 
 
@@ -74,6 +78,13 @@ class Certificate:
         Components with a zero column in U or V.
     tol : float
         Tolerance behind `stationary`.
+    components : tuple of Component
+        Norm, share of ||X||², dead or duplicated, one for each component; `report()` prints them.
+    uniqueness : Uniqueness
+        Whether the factors are the only nonnegative ones of their product, up to order and scale: "unique",
+        "not unique" or "unknown", and why (the theorems are in `enmf.uniqueness`).
+    fixed : {"U", "V"} or None
+        The factor that was given and not to be optimized; the KKT figures are then those of the other one.
     """
 
     error: float
@@ -90,10 +101,23 @@ class Certificate:
     rank: int
     dead_components: tuple[int, ...]
     tol: float
+    components: tuple[Component, ...] = ()
+    uniqueness: Uniqueness | None = None
+    fixed: str | None = None
+
+    @property
+    def duplicated_components(self) -> tuple[int, ...]:
+        """Components that are parallel in U or in V to an earlier one: a smaller rank gives the same error."""
+        return tuple(c.index for c in self.components if c.duplicate_of is not None)
 
     def to_dict(self) -> dict[str, object]:
         """Plain values, for JSON."""
-        return {**asdict(self), "dead_components": list(self.dead_components)}
+        plain = asdict(self)
+        return {**plain, "dead_components": list(self.dead_components), "components": list(plain["components"])}
+
+    def report(self) -> str:
+        """The certificate and one line for each component."""
+        return f"{self}\n\n{component_table(self.components)}"
 
     def __str__(self) -> str:
         optimal = "yes: the bound is met" if self.globally_optimal else "not proven"
@@ -104,21 +128,29 @@ class Certificate:
             ("best possible (SVD bound)", f"{self.lower_bound:.6g}"),
             ("error / bound", f"{self.ratio:.6f}"),
             ("KKT residual (scale-free)", f"{self.kkt:.2e}"),
+            ("KKT products (max, sum)", f"{self.kkt_max:.2e}, {self.kkt_sum:.2e}"),
             ("stationary", stationary),
             ("globally optimal", optimal),
         ]
+        if self.uniqueness is not None:
+            rows.append(("unique up to order, scale", str(self.uniqueness)))
         if self.dead_components:
             rows.append(("dead components", ", ".join(map(str, self.dead_components))))
+        if self.duplicated_components:
+            rows.append(("duplicated components", ", ".join(map(str, self.duplicated_components))))
+        if self.fixed is not None:
+            rows.append(("fixed factor", f"{self.fixed}; the KKT figures are those of the other one"))
         width = max(len(name) for name, _ in rows)
         return "\n".join(["Certificate", *(f"  {name:<{width}}  {value}" for name, value in rows)])
 
 
-def make_certificate(it: Iterate, lower_bound: float, tol: float) -> Certificate:
+def make_certificate(it: Iterate, lower_bound: float, tol: float, fixed: str | None = None) -> Certificate:
     """The certificate of an iterate with balanced columns; the products it has at hand are used."""
     whole = float(np.sqrt(it.X.squared_norm()))
     error = accurate_error(it)
     of_U, of_V = it.measure_U(), it.measure_V()
-    kkt = scale_free_kkt(it, of_U, of_V)
+    kkt = scale_free_kkt(it, of_U, of_V, fixed)
+    free = [measure for measure, name in ((of_U, "U"), (of_V, "V")) if name != fixed]
     lower_bound = min(lower_bound, error)  # rounding in the error must not put it below a bound it meets
     alive = (np.diag(it.UtU) > 0) & (np.diag(it.VtV) > 0)
     return Certificate(
@@ -128,14 +160,17 @@ def make_certificate(it: Iterate, lower_bound: float, tol: float) -> Certificate
         ratio=error / lower_bound if lower_bound > 0 else (1.0 if error <= 1e-8 * whole else float("inf")),
         gap=(error - lower_bound) / whole if whole > 0 else 0.0,
         kkt=kkt,
-        kkt_max=max(of_U.largest_product, of_V.largest_product),
-        kkt_sum=of_U.sum_product + of_V.sum_product,
-        min_gradient=min(of_U.smallest, of_V.smallest),
+        kkt_max=max(measure.largest_product for measure in free),
+        kkt_sum=sum(measure.sum_product for measure in free),
+        min_gradient=min(measure.smallest for measure in free),
         globally_optimal=reached_bound(error, lower_bound, whole),
         stationary=kkt <= tol,
         rank=it.rank,
         dead_components=tuple(np.flatnonzero(~alive).tolist()),
         tol=tol,
+        components=describe_components(it),
+        uniqueness=uniqueness(it.U, it.V),
+        fixed=fixed,
     )
 
 

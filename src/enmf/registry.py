@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from enmf.initializations import heuristic, kmeans, nica, nndsvd, random
+from enmf.initializations import heuristic, kmeans, nica, nndsvd, random, spa
 from enmf.matrix import Matrix
 from enmf.solvers.admm import AOADMM, NMFADMM
 from enmf.solvers.als import ALS, ProjectedALS
@@ -53,6 +53,7 @@ STARTS: dict[str, Start] = {
     "kmeans": kmeans.kmeans,
     "heuristic": heuristic.heuristic,
     "nica": nica.nica,
+    "spa": spa.spa,
 }
 
 

@@ -136,7 +136,7 @@ class Monitor:
             return "interrupted"
         if reached_bound(error, self.lower_bound, self.whole):
             return "global_optimum"
-        if kkt <= limits.tol * min(1.0, error / (SMALL_ERROR * self.whole)):
+        if kkt <= effective_tol(limits.tol, error, self.whole):
             return "converged"
         if limits.target_error is not None and error * self.unit <= limits.target_error:
             return "target_reached"
@@ -156,6 +156,11 @@ class Monitor:
 
 class _PhaseCounter:
     iterations = 0
+
+
+def effective_tol(tol: float, error: float, whole: float) -> float:
+    """The KKT residual at which a run has converged: it shrinks with the error where that is small."""
+    return tol * min(1.0, error / (SMALL_ERROR * whole))
 
 
 def reached_bound(error: float, lower_bound: float, whole: float) -> bool:

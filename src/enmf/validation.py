@@ -86,17 +86,70 @@ def check_factors(
     return checked[0], checked[1]
 
 
+def check_pair(pair: Any, name: str = "", X: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    """Factors (U, V) of any sign in double precision: a pair, anything with `.U` and `.V`, or, with X, an estimator."""
+    if hasattr(pair, "U") and hasattr(pair, "V"):
+        pair = (pair.U, pair.V)
+    elif hasattr(pair, "transform") and hasattr(pair, "components_"):
+        if X is None:
+            raise ValueError(f"{name or 'the factors'}: a fitted estimator keeps no W; pass X too, to compute it")
+        pair = (pair.transform(X), np.asarray(pair.components_).T)
+    where = f" of {name}" if name else ""
+    try:
+        U, V = pair
+    except (TypeError, ValueError):
+        kind = type(pair).__name__ + (", which is not fitted" if hasattr(pair, "fit") else "")
+        raise TypeError(f"factors{where} must be a pair (U, V), a Result or a fitted estimator, got {kind}") from None
+    checked = []
+    for F, letter in ((U, "U"), (V, "V")):
+        try:
+            F = np.array(F, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(f"{letter}{where} must be an array of numbers, got {type(F).__name__}") from None
+        if F.ndim != 2 or 0 in F.shape:
+            raise ValueError(f"{letter}{where} must be a matrix with 2 dimensions and not empty, got shape {F.shape}")
+        if not np.isfinite(F).all():
+            raise ValueError(f"{letter}{where} has {int((~np.isfinite(F)).sum())} entries that are NaN or infinite")
+        checked.append(F)
+    U, V = checked
+    if U.shape[1] != V.shape[1]:
+        raise ValueError(
+            f"U and V{where} must have as many columns as each other, got {U.shape} and {V.shape}"
+            + (". Pass V = H.T for a scikit-learn H" if U.shape[1] == V.shape[0] else "")
+        )
+    return U, V
+
+
+def check_same_sides(
+    first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarray, np.ndarray], *, same_rank: bool = False
+) -> None:
+    """Two pairs of factors that belong to matrices of the same shape."""
+    (n, r), (m, _) = first[0].shape, first[1].shape
+    if (len(second[0]), len(second[1])) != (n, m):
+        raise ValueError(
+            f"the two pairs of factors belong to matrices of different shapes, ({n}, {m}) and "
+            f"({len(second[0])}, {len(second[1])})"
+        )
+    if same_rank and second[0].shape[1] != r:
+        raise ValueError(f"the two pairs of factors have different ranks, {r} and {second[0].shape[1]}")
+
+
+def check_count(name: str, value: Any, *, low: int) -> int:
+    check_number(name, value, low=low, integer=True)
+    return int(value)
+
+
 def check_limits(tol: Any, max_iter: Any, time_limit: Any, target_error: Any) -> Stopping:
     """The numbers that end a run."""
-    _check_number("tol", tol, low=0.0)
-    _check_number("max_iter", max_iter, low=0, integer=True)
-    _check_number("time_limit", time_limit, low=0.0, optional=True)
-    _check_number("target_error", target_error, low=0.0, optional=True)
+    check_number("tol", tol, low=0.0)
+    check_number("max_iter", max_iter, low=0, integer=True)
+    check_number("time_limit", time_limit, low=0.0, optional=True)
+    check_number("target_error", target_error, low=0.0, optional=True)
     return Stopping(float(tol), int(max_iter), time_limit, target_error)
 
 
 def check_threads(n_threads: Any) -> int | None:
-    _check_number("n_threads", n_threads, low=1, integer=True, optional=True)
+    check_number("n_threads", n_threads, low=1, integer=True, optional=True)
     return n_threads
 
 
@@ -109,7 +162,7 @@ def check_choice(name: str, value: Any, allowed: list[str]) -> str:
 def check_penalty(problem: Problem, **weights: float) -> Penalty:
     """Penalty weights of the user's X, in the units of the scaled problem."""
     for name, value in weights.items():
-        _check_number(name, value, low=0.0)
+        check_number(name, value, low=0.0)
     c = problem.scale
     return Penalty(
         **{name: float(value) / c / (math.sqrt(c) if name.startswith("l1") else 1.0) for name, value in weights.items()}
@@ -129,7 +182,7 @@ def make_rng(random_state: Any) -> np.random.Generator:
     )
 
 
-def _check_number(name: str, value: Any, *, low: float, integer: bool = False, optional: bool = False) -> None:
+def check_number(name: str, value: Any, *, low: float, integer: bool = False, optional: bool = False) -> None:
     if optional and value is None:
         return
     if isinstance(value, bool) or not isinstance(value, numbers.Integral if integer else numbers.Real):
