@@ -8,6 +8,7 @@
 ((1797, 10), (64, 10))
 """
 
+from enmf.completion import ENMC, complete, completion_methods
 from enmf.estimators import ENMF, non_negative_factorization
 from enmf.factorization import certify, factorize
 from enmf.optimality import Certificate
@@ -17,10 +18,13 @@ from enmf.result import Result
 __version__ = "0.1.0"
 
 __all__ = [
+    "ENMC",
     "ENMF",
     "Certificate",
     "Result",
     "certify",
+    "complete",
+    "completion_methods",
     "factorize",
     "initializations",
     "methods",
