@@ -211,8 +211,8 @@ class ENMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         shape = (len(self.row_factors_), self.components_.shape[1])
         if problem.X.shape != shape:
             raise ValueError(
-                f"X has shape {problem.X.shape}, the fitted matrix {shape}: score compares with held-out entries of the "
-                "fitted rows. For new rows compare with transform(X) @ components_"
+                f"X has shape {problem.X.shape}, the fitted matrix {shape}: score compares with held-out entries of "
+                "the fitted rows. For new rows compare with transform(X) @ components_"
             )
         total = 0.0
         for rows, columns, values in problem.X.observed_entries():

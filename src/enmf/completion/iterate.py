@@ -3,8 +3,8 @@
     f(U, V) = 1/2 sum w_ij (x_ij - u_i . v_j)² over the observed (i, j)
               + 1/2 sum_i p_i ||u_i||² + 1/2 sum_j q_j ||v_j||²
 
-The residual R = W o (X - U Vᵀ) gives everything that is measured: the gradient with respect to U is p U - R V. A product
-with R is kept until a factor changes, so the error that decides about a step also serves the trace.
+The residual R = W o (X - U Vᵀ) gives everything that is measured: the gradient with respect to U is p U - R V. A
+product with R is kept until a factor changes, so the error that decides about a step also serves the trace.
 """
 
 from __future__ import annotations

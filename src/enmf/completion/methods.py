@@ -54,7 +54,7 @@ class MaskedSCD(Method):
 
 
 class MaskedExtrapolated(ExtrapolatedHALS):
-    """Coordinate sweeps with extrapolation; the error at the extrapolated pair decides about a restart, so it is charged.
+    """Coordinate sweeps with extrapolation; the error at the extrapolated pair decides on restarts, so it is charged.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class MaskedExtrapolated(ExtrapolatedHALS):
 
     name = "masked-e-scd"
 
-    def __init__(self, max_sweeps: int = 4, progress: float = 0.1, **extrapolation: float) -> None:
+    def __init__(self, max_sweeps: int = 10, progress: float = 0.01, **extrapolation: float) -> None:
         super().__init__(progress=progress, **extrapolation)
         self.max_sweeps = max_sweeps
 

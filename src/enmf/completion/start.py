@@ -58,6 +58,9 @@ class SoftImpute(Method):
 class MaskedPath(Path):
     """Coordinate sweeps against a wall that grows from soft to hard, each row relative to its own Gram matrix."""
 
+    def __init__(self, steps: int = 10, softest: float = 1e-3, hardest: float = 1e2) -> None:
+        super().__init__(steps, softest, hardest)
+
     def step(self, it: Iterate, objective: float) -> None:
         it = masked(it)
         wall = float(self.walls[self._done])
@@ -68,9 +71,6 @@ class MaskedPath(Path):
 
 class MaskedPenalty(Penalty):
     """The paper's penalty stage with masked gradients and masked line search."""
-
-    def _step_U(self, it: MaskedIterate) -> None:
-        it.row_steps_U(self.inner, self.epsilon)
 
     def step(self, it: Iterate, objective: float) -> None:
         it = masked(it)
@@ -106,7 +106,7 @@ class CompletionOptions:
         Passed to the stage, see `enmf.exterior.feasibility`.
     """
 
-    softimpute_iterations: int = 30
+    softimpute_iterations: int = 10
     softimpute_tol: float = 1e-3
     rotation: str = "spread"
     rotation_iterations: int = 30
@@ -150,8 +150,8 @@ def exterior_start(
 def random_start(X: MaskedMatrix, rank: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Uniform entries, scaled such that the mean of U Vᵀ is the mean of the observed entries."""
     size = np.sqrt(4.0 * mean(X) / rank)
-    return tuple(np.asfortranarray(size * rng.random((length, rank)), dtype=X.dtype) for length in X.shape)  # type:
-    ignore[return-value]
+    U, V = (np.asfortranarray(size * rng.random((length, rank)), dtype=X.dtype) for length in X.shape)
+    return U, V
 
 
 def mean(X: MaskedMatrix) -> float:
