@@ -106,7 +106,7 @@ class CompletionOptions:
         Passed to the stage, see `enmf.exterior.feasibility`.
     """
 
-    softimpute_iterations: int = 10
+    softimpute_iterations: int = 5
     softimpute_tol: float = 1e-3
     rotation: str = "spread"
     rotation_iterations: int = 30
