@@ -34,7 +34,7 @@ def root_mean_square(
 
 
 def rank_items(U: np.ndarray, V: np.ndarray, train: sp.csr_array, held_out: sp.csr_array, k: int = 10) -> Ranking:
-    """NDCG@k and Recall@k of every user; ties go to the item with the smaller index."""
+    """NDCG@k and Recall@k of every user."""
     n = train.shape[0]
     ndcg, recall = np.full(n, np.nan), np.full(n, np.nan)
     gains = 1.0 / np.log2(np.arange(k) + 2.0)
@@ -44,7 +44,9 @@ def rank_items(U: np.ndarray, V: np.ndarray, train: sp.csr_array, held_out: sp.c
         scores = U[users] @ V.T
         seen = sp.coo_array(train[users]).coords
         scores[seen] = -np.inf
-        best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        first_k = np.argpartition(-scores, min(k, scores.shape[1]) - 1, axis=1)[:, :k]
+        order = np.argsort(-np.take_along_axis(scores, first_k, axis=1), axis=1)
+        best = np.take_along_axis(first_k, order, axis=1)
         relevant = np.zeros(scores.shape, dtype=np.bool_)
         relevant[sp.coo_array(held_out[users]).coords] = True
         hits = np.take_along_axis(relevant, best, axis=1)

@@ -171,9 +171,14 @@ class ENMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             W = solve_rows_exactly(problem.X, self.components_.T / root, ridge)
         return np.ascontiguousarray(W * np.asarray(root, W.dtype))
 
-    def predict(self, rows: Any, columns: Any) -> np.ndarray:
+    def predict(self, rows: Any, columns: Any = None) -> np.ndarray:
         """Predicted entries at the places (rows[e], columns[e]) of the fitted matrix, clipped to `clip`."""
         check_is_fitted(self)
+        if columns is None:
+            raise TypeError("predict needs rows and columns: the places of the fitted matrix to predict")
+        return self._predict(rows, columns)
+
+    def _predict(self, rows: Any, columns: Any) -> np.ndarray:
         shape = (len(self.row_factors_), self.components_.shape[1])
         rows, columns, target = check_places(rows, columns, shape)
         U, V = self._factors_for_prediction()
@@ -216,7 +221,7 @@ class ENMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             )
         total = 0.0
         for rows, columns, values in problem.X.observed_entries():
-            difference = self.predict(rows, columns).astype(np.float64) - values.astype(np.float64) * problem.scale
+            difference = self._predict(rows, columns).astype(np.float64) - values.astype(np.float64) * problem.scale
             total += float(difference @ difference)
         return -float(np.sqrt(total / problem.X.observed))
 

@@ -175,9 +175,10 @@ def principal(U: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The same product as P diag(s) Qᵀ shared evenly: P sqrt(s), Q sqrt(s), the leading pair with positive sum."""
     P, left = np.linalg.qr(U.astype(np.float64))
     Q, right = np.linalg.qr(V.astype(np.float64))
-    A, s, Bt = np.linalg.svd(left @ right.T)
+    A, s, Bt = np.linalg.svd(left @ right.T, full_matrices=False)
     root = np.sqrt(s)
-    U_new, V_new = P @ (A * root), Q @ (Bt.T * root)
+    beyond = ((0, 0), (0, U.shape[1] - len(s)))  # a rank above the sides of X has zero columns
+    U_new, V_new = np.pad(P @ (A * root), beyond), np.pad(Q @ (Bt.T * root), beyond)
     if U_new[:, 0].sum() + V_new[:, 0].sum() < 0:
         U_new, V_new = -U_new, -V_new
     return U_new.astype(U.dtype), V_new.astype(V.dtype)
