@@ -213,6 +213,7 @@ class ENMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         problem = check_masked_problem(X, None if mask is not None else self.missing, mask)
+        validate_data(self, X=X, reset=False, skip_check_array=True)
         shape = (len(self.row_factors_), self.components_.shape[1])
         if problem.X.shape != shape:
             raise ValueError(
