@@ -335,6 +335,7 @@ def test_bad_input_is_named(X, options, error, message):
         enmf.complete(X, 2, **options)
 
 
+@pytest.mark.filterwarnings("ignore:6 of 9 rows")
 def test_ranks_that_the_observations_cannot_carry():
     X = np.full((9, 8), np.nan)
     X[[0, 1, 2], [0, 1, 2]] = 1.0, 2.0, 3.0
@@ -342,8 +343,7 @@ def test_ranks_that_the_observations_cannot_carry():
         warnings.simplefilter("ignore")
         with pytest.raises(ValueError, match="rank 4 is above the number of observed entries, 3"):
             enmf.complete(X, 4)
-    with pytest.warns(UserWarning, match="17 numbers to find from 3 observed entries"), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "6 of 9 rows")
+    with pytest.warns(UserWarning, match="17 numbers to find from 3 observed entries"):
         enmf.complete(X, 1, random_state=0)
     with pytest.warns(UserWarning, match="above min"):
         enmf.complete(GOOD, 10, ridge=0.1, random_state=0)
