@@ -20,7 +20,7 @@ import numpy as np
 
 from enmf.completion.iterate import MaskedIterate, Ridge
 from enmf.completion.methods import masked, solve_rows
-from enmf.exterior.feasibility import Path, Penalty, Projection
+from enmf.exterior.feasibility import Path, Penalty, Projection, _raise_negatives
 from enmf.exterior.rotation import STARTS, Rotation, rotate
 from enmf.iterate import Iterate
 from enmf.matrix import MaskedMatrix
@@ -80,10 +80,6 @@ class MaskedPenalty(Penalty):
         it.row_steps_U(self.inner, self.epsilon)
         _raise_negatives(it.V, self._stride_V)
         it.row_steps_V(self.inner, self.epsilon)
-
-
-def _raise_negatives(F: np.ndarray, stride: float) -> None:
-    np.minimum(F + np.asarray(stride, F.dtype), 0, out=F, where=F < 0)
 
 
 STAGES: dict[str, Callable[..., Method]] = {"path": MaskedPath, "penalty": MaskedPenalty, "projection": Projection}

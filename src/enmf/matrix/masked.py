@@ -163,6 +163,13 @@ class MaskedMatrix(Matrix):
     def gram(self) -> np.ndarray:
         raise TypeError("a matrix with missing entries has no Gram matrix")
 
+    def row_squares(self) -> np.ndarray:
+        """sum of w x² of every row."""
+        return self.rows.squares
+
+    def _rows(self, index: np.ndarray, weight: np.ndarray) -> Matrix:
+        raise TypeError("rows of a matrix with missing entries are not sampled")
+
 
 def from_observed(csr: sp.csr_array, weights: np.ndarray | None = None) -> MaskedMatrix:
     """All stored entries are observed (zeros too), all others missing; `weights` belongs to `csr.data`."""
