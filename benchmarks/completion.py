@@ -353,9 +353,10 @@ def main() -> None:
         "# Completion\n\nMade by `python benchmarks/completion.py` from completion.csv and completion_tests.csv, on: "
         + (where.read_text() if where.exists() else "\n")
         + f"\nThe ridge (times the number of ratings of the row or column, one of {', '.join(map(str, RIDGES))}) was "
-        "chosen on a tenth of the training ratings; where the largest was chosen, a larger one was not tried. The lengths "
-        "of eNMC's start and sweeps were chosen on the test error of r = 10, seed 0; adm's step and the libraries' other "
-        "settings were not tuned. libmf first ran 50 iterations (test 0.8635 at r = 10, 0.8509 at r = 25), then 150.\n\n"
+        "chosen on a tenth of the training ratings; where the largest was chosen, a larger one was not tried. The "
+        "lengths of eNMC's start and sweeps were chosen on the test error of r = 10, seed 0; adm's step and the "
+        "libraries' other settings were not tuned. libmf first ran 50 iterations (test 0.8635 at r = 10, 0.8509 at "
+        "r = 25), then 150.\n\n"
     )
     (RESULTS / "completion.md").write_text(heading + report(table, tests))
 
