@@ -126,3 +126,49 @@ def certificate(X, U, V):
         "kkt_max": products.max() if products.size else 0.0,
         "kkt_sum": products.sum(),
     }
+
+
+def masked_normal(i, X, W, C, ridge):
+    """G_i and b_i of row i: X dense with anything at the missing entries, W the weights, 0 where missing."""
+    seen = np.flatnonzero(W[i])
+    G = ridge[i] * np.eye(C.shape[1])
+    b = np.zeros(C.shape[1])
+    for j in seen:
+        G = G + W[i, j] * np.outer(C[j], C[j])
+        b = b + W[i, j] * X[i, j] * C[j]
+    return G, b
+
+
+def masked_sweep(U, V, X, W, ridge, wall=np.inf, sweeps=1):
+    """Coordinate sweeps, every row on its own normal equations; the wall is relative to their mean diagonal."""
+    new = U.copy()
+    for i in range(len(U)):
+        G, b = masked_normal(i, X, W, V, ridge)
+        own = wall * np.diag(G).mean() if np.isfinite(wall) and np.diag(G).any() else np.inf
+        new[i] = sweep(U[i : i + 1], G, b[None, :], own, sweeps)[0]
+    return new
+
+
+def masked_row_step(U, V, X, W, ridge):
+    """One masked projected gradient step with the masked optimal step size."""
+    new = U.copy()
+    for i in range(len(U)):
+        G, b = masked_normal(i, X, W, V, ridge)
+        new[i] = row_step(U[i : i + 1], G, b[None, :])[0]
+    return new
+
+
+def masked_kkt(X, W, U, V, ridge_U, ridge_V):
+    """Projected gradient over ||W^½ o X||^1.5; columns balanced where there is no ridge."""
+    X = np.where(W > 0, X, 0.0)
+    if not (np.any(ridge_U) or np.any(ridge_V)):
+        u, v = np.linalg.norm(U, axis=0), np.linalg.norm(V, axis=0)
+        alive = (u > 0) & (v > 0)
+        U, V, u, v = U[:, alive], V[:, alive], u[alive], v[alive]
+        U, V = U * np.sqrt(v / u), V * np.sqrt(u / v)
+    residual = W * (U @ V.T - X)
+    dU = residual @ V + ridge_U[:, None] * U
+    dV = residual.T @ U + ridge_V[:, None] * V
+    pU = np.where(U > 0, dU, np.minimum(dU, 0))
+    pV = np.where(V > 0, dV, np.minimum(dV, 0))
+    return np.sqrt((pU**2).sum() + (pV**2).sum()) / (W * X**2).sum() ** 0.75

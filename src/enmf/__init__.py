@@ -9,6 +9,7 @@
 """
 
 from enmf import datasets, exact
+from enmf.completion import ENMC, complete, completion_methods
 from enmf.equivalence import Comparison, compare
 from enmf.estimators import ENMF, non_negative_factorization
 from enmf.factorization import certify, factorize
@@ -20,6 +21,7 @@ from enmf.stability import Stability, stability
 __version__ = "0.1.0"
 
 __all__ = [
+    "ENMC",
     "ENMF",
     "Certificate",
     "Comparison",
@@ -27,6 +29,8 @@ __all__ = [
     "Stability",
     "certify",
     "compare",
+    "complete",
+    "completion_methods",
     "datasets",
     "exact",
     "factorize",

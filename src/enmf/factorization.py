@@ -170,8 +170,8 @@ def factorize_problem(
         monitor = Monitor(stopping, problem.X, watch, problem.scale)
         with interruptible(monitor):
             it, status, spectrum, rotation = _run(problem.X, rank, start, choices, penalty, monitor, rng)
-            result = _finish(it, status, spectrum, rotation, monitor, problem.scale, rng, bound, exact_U)
-    _warn(result, stopping, monitor.interrupted and callback is None)
+            result = finish(it, status, spectrum, rotation, monitor, problem.scale, rng, bound, exact_U)
+    warn_about_end(result, stopping, monitor.interrupted and callback is None)
     return result
 
 
@@ -355,7 +355,7 @@ def _padded(U: np.ndarray, V: np.ndarray, rank: int) -> tuple[np.ndarray, np.nda
     return tuple(np.asfortranarray(np.pad(F, ((0, 0), (0, missing)))) for F in (U, V))  # type: ignore[return-value]
 
 
-def _finish(
+def finish(
     it: Iterate,
     status: str,
     spectrum: Spectrum | None,
@@ -413,7 +413,7 @@ def _in_users_units(certificate: Certificate, scale: float) -> Certificate:
     )
 
 
-def _warn(result: Result, stopping: Stopping, by_user: bool) -> None:
+def warn_about_end(result: Result, stopping: Stopping, by_user: bool) -> None:
     """One warning for a run that did not end as wished, with the value reached and the remedy."""
     c = result.certificate
     if result.status == "max_iter" and stopping.tol > 0 and not c.stationary:

@@ -144,6 +144,10 @@ class Iterate:
     def measure_V(self) -> GradientMeasure:
         return measure_gradient(self.V, *self.normal_V())
 
+    def measuring_flops(self) -> float:
+        """Rough cost of a KKT residual when the products are at hand."""
+        return 2.0 * (self.X.shape[0] + self.X.shape[1]) * self.rank**2
+
 
 def _penalized(G: np.ndarray, B: np.ndarray, l1: float, l2: float) -> tuple[np.ndarray, np.ndarray]:
     if l2:

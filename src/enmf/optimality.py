@@ -120,13 +120,14 @@ class Certificate:
         return f"{self}\n\n{component_table(self.components)}"
 
     def __str__(self) -> str:
+        known = self.lower_bound > 0 or self.globally_optimal
         optimal = "yes: the bound is met" if self.globally_optimal else "not proven"
         stationary = f"{'yes' if self.stationary else 'no'} (tolerance {self.tol:.0e})"
         rows = [
             ("rank", f"{self.rank}"),
             ("error ||X - UVᵀ||", f"{self.error:.6g}   ({100 * self.relative_error:.4g} % of ||X||)"),
-            ("best possible (SVD bound)", f"{self.lower_bound:.6g}"),
-            ("error / bound", f"{self.ratio:.6f}"),
+            ("best possible (SVD bound)", f"{self.lower_bound:.6g}" if known else "not known"),
+            ("error / bound", f"{self.ratio:.6f}" if known else "not known"),
             ("KKT residual (scale-free)", f"{self.kkt:.2e}"),
             ("KKT products (max, sum)", f"{self.kkt_max:.2e}, {self.kkt_sum:.2e}"),
             ("stationary", stationary),

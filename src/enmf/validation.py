@@ -13,8 +13,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from enmf.iterate import Penalty
-from enmf.matrix import DenseMatrix, Matrix, SparseMatrix
+from enmf.matrix import DenseMatrix, MaskedMatrix, Matrix, SparseMatrix
 from enmf.matrix.base import row_blocks
+from enmf.matrix.masked import from_dense, from_observed, from_sparse
 from enmf.stopping import Stopping
 
 # Entries outside these ranges are brought to order 1 by an exact power of 4, so that no square leaves the number range.
@@ -49,6 +50,281 @@ def check_problem(X: Any, dtype: Any = None) -> Problem:
     if scale != 1.0:
         array = _divided(array, scale)
     return Problem(SparseMatrix(array) if sp.issparse(array) else DenseMatrix(array), scale)
+
+
+MISSING = ("nan", "unstored", "none")
+
+
+@dataclass(frozen=True)
+class MaskedProblem:
+    """X with missing entries, ready for work. The user's X is `scale` times it, the user's weights `weight_unit` times.
+
+    `complete` is the same X where nothing is missing and nothing is weighted.
+    """
+
+    X: MaskedMatrix
+    scale: float = 1.0
+    weight_unit: float = 1.0
+    complete: Problem | None = None
+
+
+def check_masked_problem(
+    X: Any, missing: Any = None, mask: Any = None, weights: Any = None, dtype: Any = None
+) -> MaskedProblem:
+    """Turn the user's X and what he says about missing entries into a `MaskedMatrix`.
+
+    `missing` is a word of MISSING or a boolean matrix, True where an entry is missing; `mask` is a boolean matrix, True
+    where an entry is observed.
+    """
+    if missing is not None and mask is not None:
+        raise ValueError("give either missing or mask, not both: a mask says which entries are observed")
+    if isinstance(missing, str):
+        check_choice("missing", missing, list(MISSING))
+    if sp.issparse(X):
+        return _check_sparse_masked(X, missing, mask, weights, dtype)
+    return _check_dense_masked(X, missing, mask, weights, dtype)
+
+
+def _check_dense_masked(X: Any, missing: Any, mask: Any, weights: Any, dtype: Any) -> MaskedProblem:
+    array = _check_dense(X, dtype)
+    if isinstance(missing, str) and missing == "unstored":
+        raise ValueError("missing='unstored' is for sparse X; in a dense X missing entries are NaN (missing='nan')")
+    if mask is not None:
+        holes = ~_as_dense(_check_pattern("mask", mask, array.shape))
+    elif missing is None or isinstance(missing, str):
+        holes = np.isnan(array) if missing != "none" else np.zeros(array.shape, dtype=np.bool_)
+    else:
+        holes = _as_dense(_check_pattern("missing", missing, array.shape))
+    w = None
+    if weights is not None:
+        w = _as_dense(_check_weights(weights, array.shape, array.dtype, ~holes))
+        holes = holes | (w == 0)
+    _check_some_observed(array.size - int(holes.sum()), array.shape)
+    whole = not holes.any()
+    filled = array if whole else np.where(holes, array.dtype.type(0), array)
+    filled, scale = _checked_values(filled)
+    if w is None:
+        return MaskedProblem(
+            from_dense(filled, holes), scale, complete=Problem(DenseMatrix(filled), scale) if whole else None
+        )
+    rows, columns = np.nonzero(~holes)
+    observed = sp.csr_array((filled[rows, columns], (rows, columns)), shape=filled.shape)
+    return _weighted(lambda data: from_observed(observed, data), w[rows, columns], scale)
+
+
+def _check_sparse_masked(X: Any, missing: Any, mask: Any, weights: Any, dtype: Any) -> MaskedProblem:
+    if missing is None and mask is None:
+        raise ValueError(
+            "X is sparse: say what its unstored entries are. missing='unstored' means that they are missing (ratings), "
+            "missing='none' that they are zeros; missing= or mask= with a boolean matrix name the entries themselves"
+        )
+    csr = _check_sparse(X, dtype)
+    if csr.nnz < X.nnz:
+        raise ValueError(f"X stores {X.nnz - csr.nnz} entries more than once; keep one value for each place")
+    if mask is not None:
+        csr = _picked(csr, sp.csr_array(_check_pattern("mask", mask, csr.shape)))
+    if mask is not None or (isinstance(missing, str) and missing == "unstored"):
+        _check_some_observed(csr.nnz, csr.shape)
+        csr, scale = _checked_values(csr)
+        if weights is None:
+            complete = Problem(SparseMatrix(csr), scale) if csr.nnz == csr.shape[0] * csr.shape[1] else None
+            return MaskedProblem(from_observed(csr), scale, complete=complete)
+        w = _weights_of(csr, weights)
+        _check_some_observed(int((w > 0).sum()), csr.shape)
+        kept = _only(csr, w > 0)
+        return _weighted(lambda data: from_observed(kept, data), w[w > 0], scale)
+
+    gaps = sp.csr_array(csr.shape, dtype=np.bool_)
+    if isinstance(missing, str):
+        if missing == "nan":
+            gaps = sp.csr_array(_only(csr, np.isnan(csr.data)), dtype=np.bool_)
+    else:
+        gaps = sp.csr_array(_check_pattern("missing", missing, csr.shape))
+    of_stored = np.ones_like(csr.data) if weights is None else _weights_of(csr, weights)
+    if (of_stored == 0).any():
+        gaps = sp.csr_array(gaps + _only(csr, of_stored == 0).astype(np.bool_))
+    known = ~_inside(csr, gaps)
+    csr, of_stored = _only(csr, known), of_stored[known]
+    _check_some_observed(csr.shape[0] * csr.shape[1] - gaps.nnz, csr.shape)
+    csr, scale = _checked_values(csr)
+    complete = Problem(SparseMatrix(csr), scale) if gaps.nnz == 0 and weights is None else None
+    # unstored entries have weight 1, so the unit of the weights is given here
+    return MaskedProblem(from_sparse(csr, gaps, of_stored), scale, complete=complete)
+
+
+def _weighted(make: Any, weights: np.ndarray, scale: float) -> MaskedProblem:
+    """Weights of mean 1: the KKT residual then does not depend on their unit."""
+    unit = float(weights.mean(dtype=np.float64))
+    return MaskedProblem(make(weights / np.asarray(unit, weights.dtype)), scale, unit)
+
+
+def _checked_values(array: Any) -> tuple[Any, float]:
+    """Observed values: finite, nonnegative, brought into the safe range; with the scale taken out."""
+    values = array.data if sp.issparse(array) else array
+    largest, smallest = _extremes(values)
+    _check_values(array, values, largest, "Observed entries must be numbers; say with missing= or mask= which are not.")
+    if smallest < 0:
+        array = _without_negatives(array, smallest, largest)
+    scale = _power_of_four(largest, array.dtype)
+    return (array if scale == 1.0 else _divided(array, scale)), scale
+
+
+def _check_some_observed(count: int, shape: tuple[int, int]) -> None:
+    if count == 0:
+        raise ValueError(
+            f"all {shape[0] * shape[1]} entries of X are missing (or have weight 0): nothing can be learnt"
+        )
+
+
+def _check_pattern(name: str, pattern: Any, shape: tuple[int, int]) -> Any:
+    """A boolean matrix of the shape of X, dense or sparse."""
+    kind = pattern.dtype if sp.issparse(pattern) else np.asarray(pattern).dtype
+    pattern = sp.csr_array(pattern) if sp.issparse(pattern) else np.asarray(pattern)
+    if kind != np.bool_:
+        hint = ". For 0 and 1 use astype(bool)" if kind.kind in "iuf" else ""
+        raise TypeError(f"{name} must be a boolean matrix, got dtype {kind}{hint}")
+    if pattern.shape != shape:
+        raise ValueError(f"{name} must have the shape of X, {shape}, got {pattern.shape}")
+    if sp.issparse(pattern):
+        pattern.sum_duplicates()
+        pattern.eliminate_zeros()
+    return pattern
+
+
+def _check_weights(weights: Any, shape: tuple[int, int], dtype: np.dtype, observed: np.ndarray | None) -> Any:
+    """Nonnegative, finite weights of the shape of X; a dense one is looked at where X is observed only."""
+    weights = sp.csr_array(weights, copy=True) if sp.issparse(weights) else np.asarray(weights)
+    if weights.dtype.kind not in "biuf":
+        raise TypeError(f"weights must be numbers, got dtype {weights.dtype}")
+    if weights.shape != shape:
+        raise ValueError(f"weights must have the shape of X, {shape}, got {weights.shape}")
+    weights = weights.astype(dtype, copy=False)
+    if sp.issparse(weights):
+        weights.sum_duplicates()
+        if observed is not None:
+            stored = np.zeros(shape, dtype=np.bool_)
+            stored[sp.coo_array(weights).coords] = True
+            _check_same_pattern(int((observed & ~stored).sum()), int((stored & ~observed).sum()))
+        values = weights.data
+    elif observed is None:
+        values = weights
+    else:
+        weights = np.where(observed, weights, 0)
+        values = weights
+    for bad, what in ((~np.isfinite(values), "NaN or infinite"), (values < 0, "negative")):
+        if bad.any():
+            raise ValueError(f"weights has {int(bad.sum())} entries that are {what}; weights must be numbers >= 0")
+    return weights
+
+
+def _weights_of(csr: sp.csr_array, weights: Any) -> np.ndarray:
+    """The weight of every stored entry of X, from a dense matrix or from a sparse one with the pattern of X."""
+    w = _check_weights(weights, csr.shape, csr.dtype, None)
+    if not sp.issparse(w):
+        rows, columns = sp.coo_array(csr).coords
+        return w[rows, columns]
+    without, outside = int((~_inside(csr, w)).sum()), int((~_inside(w, csr)).sum())
+    _check_same_pattern(without, outside)
+    return w.data
+
+
+def _check_same_pattern(without: int, outside: int) -> None:
+    if without or outside:
+        raise ValueError(
+            f"weights must have the pattern of the observed entries: {without} observed entries have no weight, "
+            f"{outside} weights belong to entries that are not observed"
+        )
+
+
+def _places(csr: sp.csr_array) -> np.ndarray:
+    """One number for each stored entry, increasing."""
+    rows = np.repeat(np.arange(csr.shape[0], dtype=np.int64), np.diff(csr.indptr))
+    return rows * csr.shape[1] + csr.indices
+
+
+def _inside(csr: sp.csr_array, pattern: sp.csr_array) -> np.ndarray:
+    """For each stored entry of `csr`, whether `pattern` stores it too."""
+    return np.isin(_places(csr), _places(pattern))
+
+
+def _only(csr: sp.csr_array, keep: np.ndarray) -> sp.csr_array:
+    """The stored entries with `keep`; stored zeros stay stored."""
+    if keep.all():
+        return csr
+    kept = np.concatenate([[0], np.cumsum(keep)])
+    return sp.csr_array((csr.data[keep], csr.indices[keep], kept[csr.indptr]), shape=csr.shape)
+
+
+def _picked(csr: sp.csr_array, pattern: sp.csr_array) -> sp.csr_array:
+    """The entries of `csr` on the pattern, zeros where it stores nothing."""
+    inside = _inside(csr, pattern)
+    data = np.zeros(pattern.nnz, csr.dtype)
+    data[np.searchsorted(_places(pattern), _places(csr)[inside])] = csr.data[inside]
+    return sp.csr_array((data, pattern.indices, pattern.indptr), shape=csr.shape)
+
+
+def _as_dense(pattern: Any) -> np.ndarray:
+    return pattern.toarray() if sp.issparse(pattern) else pattern
+
+
+def check_ridge(problem: MaskedProblem, ridge: Any, scaling: str) -> tuple[np.ndarray, np.ndarray]:
+    """Ridge weights of the rows and columns, in the units of the scaled problem.
+
+    The objective divided by scale² and by the unit of the weights: the ridge, which has the unit of X, is divided by
+    one scale; the number of entries (sum of weights) of a row brings its own unit.
+    """
+    check_choice("ridge_scaling", scaling, ["entries", "none"])
+    pair = tuple(ridge) if isinstance(ridge, (tuple, list)) else (ridge, ridge)
+    if len(pair) != 2:
+        raise ValueError(f"ridge must be a number or a pair (for U, for V), got {ridge!r}")
+    found = []
+    for value, side in zip(pair, (problem.X.rows, problem.X.columns)):
+        _check_number("ridge", value, low=0.0)
+        own = float(value) / problem.scale
+        found.append(own * side.totals if scaling == "entries" else np.full(side.length, own / problem.weight_unit))
+    return found[0], found[1]
+
+
+def check_masked_rank(rank: Any, X: MaskedMatrix, ridged: bool) -> int:
+    """As `check_rank`; not above the number of observations, with a warning where they cannot determine the factors."""
+    rank = check_rank(rank, X)
+    if rank > X.observed:
+        raise ValueError(f"rank {rank} is above the number of observed entries, {X.observed}")
+    numbers = rank * sum(X.shape)
+    if not ridged and rank <= min(X.shape) and X.observed < X.shape[0] * X.shape[1] and numbers > X.observed:
+        warn_outside(
+            f"rank {rank} means {numbers} numbers to find from {X.observed} observed entries: the missing ones are not "
+            "determined. Use a smaller rank or a ridge"
+        )
+    return rank
+
+
+def check_places(rows: Any, columns: Any, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
+    """Row and column indices inside the matrix, broadcast against each other; flat, with the shape they had."""
+    found = []
+    for name, places, length in (("row", rows, shape[0]), ("column", columns, shape[1])):
+        places = np.asarray(places)
+        if places.dtype.kind not in "iu" and places.size:
+            raise TypeError(f"{name} indices must be integers, got dtype {places.dtype}")
+        if places.size and (places.min() < 0 or places.max() >= length):
+            wrong = places.min() if places.min() < 0 else places.max()
+            raise IndexError(f"{name} index {wrong} is outside 0..{length - 1}")
+        found.append(places.astype(np.int64))
+    wide = np.broadcast_arrays(*found)
+    return wide[0].ravel(), wide[1].ravel(), wide[0].shape
+
+
+def check_range(clip: Any) -> tuple[float, float] | None:
+    """A pair (low, high) or None."""
+    if clip is None:
+        return None
+    try:
+        low, high = (float(end) for end in clip)
+    except (TypeError, ValueError):
+        raise TypeError(f"clip must be a pair (low, high) or None, got {clip!r}") from None
+    if not low <= high:
+        raise ValueError(f"clip must be a pair (low, high) with low <= high, got {clip!r}")
+    return low, high
 
 
 def check_rank(rank: Any, X: Matrix) -> int:
@@ -255,7 +531,7 @@ def _extremes(values: np.ndarray) -> tuple[float, float]:
     return float(values.max()), float(values.min())
 
 
-def _check_values(array: Any, values: np.ndarray, largest: float) -> None:
+def _check_values(array: Any, values: np.ndarray, largest: float, advice: str | None = None) -> None:
     """NaN and infinities, with their number and the first place."""
     if np.isfinite(largest) and np.isfinite(values.min() if values.size else 0.0):
         return
@@ -263,11 +539,13 @@ def _check_values(array: Any, values: np.ndarray, largest: float) -> None:
     what, where = ("NaN", nan) if nan.any() else ("infinite", np.isinf(values))
     count = int(where.sum())
     hint = (
-        "If NaN marks a missing value, fill it first (for example with sklearn.impute); "
+        "If NaN marks a missing value, use enmf.complete or ENMC, or fill it first (for example with sklearn.impute); "
         "factorize and ENMF need a complete matrix."
         if what == "NaN"
         else "Clip or remove them first."
     )
+    if advice is not None and what == "NaN":
+        hint = advice
     raise ValueError(
         f"Input X contains {'NaN' if what == 'NaN' else 'infinity'}: {count} of {values.size} entries are {what}, "
         f"the first at {_place(array, where)}. {hint}"

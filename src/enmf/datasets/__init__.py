@@ -1,6 +1,16 @@
 """Matrices to try things on: the paper's synthetic families, and real sets read from a data folder."""
 
 from enmf.datasets.folder import DataFolderMissing, load
+from enmf.datasets.ratings import Ratings, leave_one_out, read_movielens, split_by_row
 from enmf.datasets.synthetic import make_exact, make_synthetic
 
-__all__ = ["DataFolderMissing", "load", "make_exact", "make_synthetic"]
+__all__ = [
+    "DataFolderMissing",
+    "Ratings",
+    "leave_one_out",
+    "load",
+    "make_exact",
+    "make_synthetic",
+    "read_movielens",
+    "split_by_row",
+]

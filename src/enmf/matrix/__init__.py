@@ -3,6 +3,7 @@
 from enmf.matrix.base import Matrix
 from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.lowrank import LowRankMatrix
+from enmf.matrix.masked import MaskedMatrix
 from enmf.matrix.sparse import SparseMatrix
 
-__all__ = ["DenseMatrix", "LowRankMatrix", "Matrix", "SparseMatrix"]
+__all__ = ["DenseMatrix", "LowRankMatrix", "MaskedMatrix", "Matrix", "SparseMatrix"]

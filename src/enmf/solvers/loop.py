@@ -58,5 +58,4 @@ def run_stage(it: Iterate, method: Method, monitor: Monitor, *, phase: str, max_
 
 def _kkt_interval(it: Iterate, method: Method) -> int:
     """Iterations between two KKT residuals: measuring them shall cost about a tenth of the steps."""
-    measuring = 2.0 * (it.X.shape[0] + it.X.shape[1]) * it.rank**2
-    return max(1, min(10, math.ceil(10.0 * measuring / method.step_flops(it))))
+    return max(1, min(10, math.ceil(10.0 * it.measuring_flops() / method.step_flops(it))))
