@@ -63,7 +63,7 @@ def count_runs(setting: Setting) -> int:
 
 
 @dataclass(frozen=True)
-class _Goal:
+class Goal:
     """When an opponent ends: the time it has, and the error at which it has arrived."""
 
     seconds: float
@@ -75,7 +75,7 @@ def _compare(protocol: str, setting: Setting, table: Table) -> Iterator[Row]:
     with parallel.limit(setting.threads) as threads:
         rng = make_rng(0)
         bound = sharpen(problem.X, truncated_svd(problem.X, setting.rank, rng=rng), rng=rng).lower_bound(setting.rank)
-        _compile(problem, setting)
+        compile_kernels(problem, setting)
         for repeat in range(setting.repeats):  # interleaved: every method runs once before any runs twice
             reference = table.find((protocol, setting.data, setting.rank, REFERENCE, "exterior", repeat))
             if reference is None:
@@ -84,15 +84,15 @@ def _compare(protocol: str, setting: Setting, table: Table) -> Iterator[Row]:
                 table.add(reference)
                 yield reference
             goal = (
-                _Goal(reference.seconds)
+                Goal(reference.seconds)
                 if protocol == "equal-time"
-                else _Goal(setting.patience * reference.seconds, reference.error * (1.0 + ROUNDING))
+                else Goal(setting.patience * reference.seconds, reference.error * (1.0 + ROUNDING))
             )
             for start in setting.starts:
                 for method in setting.methods:
                     if table.find((protocol, setting.data, setting.rank, method, start, repeat)) is not None:
                         continue
-                    runner = _run_outside if method in outside.names() else _run_ours
+                    runner = run_outside if method in outside.names() else _run_ours
                     run = runner(problem, setting, method, start, repeat, goal)
                     row = _row(protocol, setting, problem, method, start, repeat, threads, run, bound, reference)
                     table.add(row)
@@ -148,7 +148,7 @@ def _seed(start: str, repeat: int) -> int:
     return int(start.rsplit("-", 1)[1]) if start.startswith("random-") else 0
 
 
-def _run_ours(problem: Problem, setting: Setting, method: str, start: str, repeat: int, goal: _Goal | None) -> _Run:
+def _run_ours(problem: Problem, setting: Setting, method: str, start: str, repeat: int, goal: Goal | None) -> _Run:
     def out_of_time(progress: Progress) -> bool:
         return goal is not None and progress.phase == "descent" and progress.seconds >= goal.seconds
 
@@ -180,7 +180,7 @@ def _run_ours(problem: Problem, setting: Setting, method: str, start: str, repea
     return _Run(status, last.seconds, last.passes, result.n_iter, result.error, result.certificate.kkt)
 
 
-def _run_outside(problem: Problem, setting: Setting, method: str, start: str, repeat: int, goal: _Goal | None) -> _Run:
+def run_outside(problem: Problem, setting: Setting, method: str, start: str, repeat: int, goal: Goal | None) -> _Run:
     """In chunks of growing length, timed one by one; error and KKT residual are measured between them."""
     assert goal is not None
     X, raw, best, stale = problem.X, problem.X.raw(), math.inf, 0
@@ -208,7 +208,7 @@ def _run_outside(problem: Problem, setting: Setting, method: str, start: str, re
         return _Run(f"failed: {type(problem_found).__name__}: {problem_found}"[:200])
 
 
-def _outside_status(error: float, kkt: float, spent: float, stale: int, goal: _Goal, tol: float) -> str | None:
+def _outside_status(error: float, kkt: float, spent: float, stale: int, goal: Goal, tol: float) -> str | None:
     if kkt <= tol:
         return "converged"
     if error <= goal.error:
@@ -218,7 +218,7 @@ def _outside_status(error: float, kkt: float, spent: float, stale: int, goal: _G
     return "stalled" if stale >= 1000 else None
 
 
-def _compile(problem: Problem, setting: Setting) -> None:
+def compile_kernels(problem: Problem, setting: Setting) -> None:
     """Compile every kernel for this precision and storage on a corner of X, before any clock starts."""
     corner = check_problem(problem.X.raw()[:60, :60])
     if corner.X.squared_norm() == 0.0:
@@ -229,7 +229,7 @@ def _compile(problem: Problem, setting: Setting) -> None:
             continue
         names = {"exterior"} if method == REFERENCE else {start.split("-")[0] for start in setting.starts}
         for name in names:
-            _run_ours(corner, small, method, name, 0, _Goal(0.0))
+            _run_ours(corner, small, method, name, 0, Goal(0.0))
 
 
 Protocol = Callable[[Setting, Table], Iterator[Row]]

@@ -24,6 +24,7 @@ from enmf.stopping import Monitor
 
 ROTATION_ROWS = 20  # rows of the sample that is rotated, for each column
 ROTATION_PASSES = 20  # passes over X whose cost may be spent on rotations beyond the first
+LOW_RANK = 0.12  # relative error of the SVD below which data are nearly of low rank
 NEARLY = 1e-2  # negative mass of the spread start below which an accurate SVD pays
 NEGLIGIBLE = 0.005  # share of the relative error below which negative mass is clipped: the error grows by 0.1 % at most
 
@@ -41,7 +42,8 @@ class ExteriorOptions:
         Start of Algorithm 1; "auto" tries up to `starts` of them, as many as are cheap beside X: these, and "random"
         again.
     starts : int
-    rotation_iterations : int
+    rotation_iterations : int, optional
+        Default: 100 for data that are nearly of low rank, where the rotation decides about the minimum, else 20.
     rotation_rho : float
     adaptive_rho : bool
     feasibility : {"path", "penalty", "penalty-fixed-step", "projection"}
@@ -61,7 +63,7 @@ class ExteriorOptions:
     power_iterations: int = 1
     rotation: str = "auto"
     starts: int = 4
-    rotation_iterations: int = 100
+    rotation_iterations: int | None = None
     rotation_rho: float = 1.0
     adaptive_rho: bool = True
     feasibility: str = "path"
@@ -84,6 +86,7 @@ class ExteriorOptions:
 PAPER = {
     "svd": "exact",
     "rotation": "identity",
+    "rotation_iterations": 100,
     "adaptive_rho": False,
     "feasibility": "penalty",
     "feasibility_options": {"literal": True},
@@ -123,6 +126,8 @@ def exterior_start(
             spectrum = refine(X, spectrum, rank)
             counter.iterations += 1
         U, V = spectrum.factors(rank)
+    if options.rotation_iterations is None:
+        options = replace(options, rotation_iterations=100 if spectrum.relative_error(rank) < LOW_RANK else 20)
     enough = max(ROUNDING, NEGLIGIBLE * spectrum.relative_error(rank))
     rotations = _rotate(U, V, X, enough, options, monitor, rng)
     best = rotations[0]
@@ -154,18 +159,20 @@ def _rotate(
 ) -> list[Rotation]:
     """Algorithm 1 from each start, least negative mass first; a point with `enough` of it needs no other start."""
     found: list[Rotation] = []
+    iterations = options.rotation_iterations
+    assert iterations is not None
     with monitor.phase("rotation") as counter:
         r = U.shape[1]
         few_U, few_V = (sample_rows(F, ROTATION_ROWS * r, rng) for F in (U, V)) if options.sample else (U, V)
         iteration = 4.0 * (len(few_U) + len(few_V)) * r**2 + 150.0 * r**3  # flops; those of the SVD are slow ones
-        affordable = 1 + int(ROTATION_PASSES * r * X.cost_per_column / (options.rotation_iterations * iteration))
+        affordable = 1 + int(ROTATION_PASSES * r * X.cost_per_column / (iterations * iteration))
         starts = (*STARTS, *["random"] * options.starts)[: min(options.starts, affordable)]
         for start in starts if options.rotation == "auto" else (options.rotation,):
             rotation = rotate(
                 few_U,
                 few_V,
                 start=start,
-                max_iter=options.rotation_iterations,
+                max_iter=iterations,
                 rho=options.rotation_rho,
                 adapt=options.adaptive_rho,
                 rng=rng,

@@ -1,0 +1,354 @@
+"""How far eNMF is ahead of every opponent to the same error, and where it spends its time.
+
+    ENMF_DATA=<folder> python benchmarks/ahead.py [real] [synthetic] [sweep] [profile] [scaling]
+    python benchmarks/ahead.py --show
+
+real, synthetic  the target is the best error of all runs plus 0.1 %. Every opponent runs from every start until it
+                 converges or has had TIMES times eNMF's time; the fastest one then runs again, in turns with eNMF, and
+                 medians of three runs give the ratio. Clocks charge everything but the measuring of errors.
+sweep            coordinate sweeps against a matrix product of the same shape
+profile          seconds of every phase of eNMF, to convergence
+scaling          seconds and passes against n, m, r and nonzeros, with fitted exponents, and one thread against two
+
+Each part writes benchmarks/results/ahead-<part>.csv and all of them benchmarks/results/ahead.md.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+import enmf
+from enmf import parallel
+from enmf.bench import Setting
+from enmf.bench.data import matrix
+from enmf.bench.protocols import Goal, compile_kernels, run_outside
+from enmf.kernels.sweep import BLOCK, sweep
+from enmf.validation import check_problem
+from grid import machine
+
+RESULTS = Path(__file__).parent / "results"
+THREADS = 2
+REAL = [
+    *(("verb", 20), ("verb", 40), ("face", 10), ("face", 25), ("audio", 20), ("faces", 49), ("hyperspectral", 10)),
+    *(("single_cell", 20), ("newsgroups", 20), ("imdb", 20)),
+]
+SYNTHETIC = [("synthetic-60-5000", 50), ("synthetic-100-5000", 50), ("synthetic-60-5000", 200)]
+SYNTHETIC += [("synthetic-100-5000", 200), ("synthetic-60-5000", 500), ("synthetic-100-5000", 500)]
+OPPONENTS = ("e-hals", "a-hals", "hals", "nenmf", "fpgm", "ao-admm", "anls-bpp")
+STARTS = ("random-0", "random-1", "random-2", "nndsvd", "kmeans")
+TIMES = 12.0
+REPEATS = 3
+
+Curve = tuple[np.ndarray, np.ndarray, np.ndarray]  # seconds, errors, passes
+
+
+def run(X: Any, rank: int, method: str, start: str, limit: float, seed: int = 0) -> tuple[Curve, enmf.Result]:
+    """One run; errors of phases without factors of X are infinite."""
+    name, _, number = start.partition("-")
+    options: dict[str, Any] = {} if method == "enmf" else {"init": name}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = enmf.factorize(
+            X,
+            rank,
+            method,
+            random_state=int(number or seed),
+            bound=False,
+            max_iter=10**6,
+            time_limit=limit,
+            n_threads=THREADS,
+            **options,
+        )
+    rows = [row for row in result.trace if row.phase in ("descent", "certificate")]
+    curve = [np.array([getattr(row, field) for row in rows]) for field in ("seconds", "error", "passes")]
+    return (curve[0], curve[1], curve[2]), result
+
+
+def arrival(curve: Curve, target: float) -> tuple[float, float]:
+    """Seconds and passes at which a run reaches the target."""
+    reached = np.flatnonzero(curve[1] <= target)
+    return (float(curve[0][reached[0]]), float(curve[2][reached[0]])) if len(reached) else (math.inf, math.inf)
+
+
+def race(name: str, rank: int, opponents: tuple[str, ...], starts: tuple[str, ...], cd: bool) -> list[dict[str, Any]]:
+    X = matrix(name)
+    problem = check_problem(X)
+    setting = Setting(name, X, rank, opponents, starts, threads=THREADS)
+    with parallel.limit(THREADS):
+        compile_kernels(problem, setting)
+    ours, _result = run(X, rank, "enmf", "exterior", 600.0)
+    limit = max(1.0, TIMES * arrival(ours, 1.001 * float(ours[1].min()))[0])
+    curves = {("enmf", "exterior"): [ours]}
+    for method in opponents:
+        for start in starts:
+            curves[method, start] = [run(X, rank, method, start, limit)[0]]
+    target = 1.001 * min(float(curve[1].min()) for found in curves.values() for curve in found)
+    fastest = min((key for key in curves if key[0] != "enmf"), key=lambda key: arrival(curves[key][0], target)[0])
+    for _ in range(REPEATS - 1):
+        for key in (("enmf", "exterior"), fastest):
+            curves[key].append(run(X, rank, *key, limit)[0])
+    rows = []
+    for (method, start), found in curves.items():
+        seconds = float(np.median([arrival(curve, target)[0] for curve in found]))
+        rows.append(
+            {
+                "data": name,
+                "rank": rank,
+                "method": method,
+                "start": start,
+                "seconds": seconds,
+                "passes": arrival(found[0], target)[1],
+                "final": float(found[0][1].min()) / (target / 1.001) - 1.0,
+                "limit": limit,
+            }
+        )
+    if cd:
+        outside = Setting(name, X, rank, ("sklearn-cd",), starts, threads=THREADS)
+        patience = max(2.0, TIMES * rows[0]["seconds"]) if math.isfinite(rows[0]["seconds"]) else limit
+        for start in starts[:1] + starts[-2:-1]:
+            with parallel.limit(THREADS):
+                found = run_outside(problem, outside, "sklearn-cd", start, 0, Goal(patience, target))
+            arrived = found.status == "target_reached"
+            rows.append(
+                {
+                    "data": name,
+                    "rank": rank,
+                    "method": "sklearn-cd",
+                    "start": start,
+                    "seconds": found.seconds if arrived else math.inf,
+                    "passes": found.passes if arrived else math.inf,
+                    "final": found.error / (target / 1.001) - 1.0,
+                    "limit": patience,
+                }
+            )
+    for row in rows:
+        row["ratio"] = row["seconds"] / rows[0]["seconds"]
+    report(rows)
+    return rows
+
+
+def report(rows: list[dict[str, Any]]) -> None:
+    print(f"{rows[0]['data']} r={rows[0]['rank']}", flush=True)
+    for row in sorted(rows, key=lambda row: (row["method"] != "enmf", row["seconds"], row["final"]))[:6]:
+        print(
+            f"  {row['method']:<10} {row['start']:<9} {row['seconds']:8.3f} s, ratio {row['ratio']:6.2f}, "
+            f"passes {row['passes']:5.0f}, final error +{row['final']:.4%}",
+            flush=True,
+        )
+
+
+def real() -> list[dict[str, Any]]:
+    return [row for name, rank in REAL for row in race(name, rank, OPPONENTS, STARTS, cd=True)]
+
+
+def synthetic() -> list[dict[str, Any]]:
+    """Few opponents from few starts: a run takes minutes here."""
+    return [row for name, rank in SYNTHETIC for row in race(name, rank, ("e-hals", "anls-bpp"), ("nndsvd",), cd=False)]
+
+
+def sweeps() -> list[dict[str, Any]]:
+    rows = []
+    rng = np.random.default_rng(0)
+    with parallel.limit(THREADS):
+        for dtype in (np.float64, np.float32):
+            for rank in (10, 20, 50, 64, 100, 200):
+                n = max(4000, 2_000_000 // rank)
+                F = np.asfortranarray(rng.random((n, rank)).astype(dtype))
+                M = rng.random((3 * rank, rank))
+                G = np.ascontiguousarray((M.T @ M).astype(dtype))
+                B = np.asfortranarray(F @ G)
+                bounds = parallel.even_bounds(n, 6.0 * rank**2, BLOCK)
+                arguments = (F.T, B.T, G, math.inf, 3, 0.0, np.zeros(rank, dtype=np.bool_))
+                out = np.empty((rank, n), dtype)
+                times: list[list[float]] = [[], []]
+                for _ in range(12):  # in turns
+                    began = time.perf_counter()
+                    parallel.run(sweep, bounds, *arguments)
+                    middle = time.perf_counter()
+                    np.matmul(G, F.T, out=out)
+                    times[0].append((middle - began) / 3.0)
+                    times[1].append(time.perf_counter() - middle)
+                ours, product = (float(np.median(t[2:])) for t in times)
+                flops = 2.0 * n * rank**2
+                rows.append(
+                    {
+                        "dtype": np.dtype(dtype).name,
+                        "rank": rank,
+                        "sweep GF/s": flops / ours / 1e9,
+                        "product GF/s": flops / product / 1e9,
+                        "share": product / ours,
+                    }
+                )
+                print(rows[-1], flush=True)
+    return rows
+
+
+def profile() -> list[dict[str, Any]]:
+    rows = []
+    for name, rank in REAL:
+        X = matrix(name)
+        run(X[:60, :60], 2, "enmf", "exterior", 1.0)
+        _, result = run(X, rank, "enmf", "exterior", 60.0)
+        phases = result.phases
+        whole = sum(phase.seconds for phase in phases.values())
+        rows.append(
+            {
+                "data": name,
+                "rank": rank,
+                "seconds": whole,
+                **{
+                    key: phases[key].seconds / whole if key in phases else 0.0
+                    for key in ("svd", "rotation", "feasibility", "surrogate", "descent", "certificate")
+                },
+                "passes": sum(phase.passes for phase in phases.values()),
+            }
+        )
+        print(rows[-1], flush=True)
+    return rows
+
+
+def scaling() -> list[dict[str, Any]]:
+    """Time an iteration of the descent, and of the phases before it, as one of n, m, r, nonzeros doubles."""
+    rows = []
+    base = {"n": 8000, "m": 4000, "r": 20, "density": 1.0}
+    sparse = {"n": 40_000, "m": 20_000, "r": 20, "density": 0.002}
+    for label, start, key in (
+        *(("dense", base, key) for key in ("n", "m", "r")),
+        *(("sparse", sparse, key) for key in ("n", "m", "r", "density")),
+    ):
+        points = []
+        for factor in (0.5, 1.0, 2.0, 4.0):
+            size = {**start, key: type(start[key])(start[key] * factor)}
+            X = _make(size)
+            _, result = run(X, int(size["r"]), "enmf", "exterior", 20.0)
+            phases = result.phases
+            before = sum(phases[k].seconds for k in ("svd", "rotation", "feasibility", "surrogate") if k in phases)
+            step = phases["descent"].seconds / max(phases["descent"].iterations, 1)
+            nonzeros = X.nnz if sp.issparse(X) else X.size
+            points.append((size[key], before, step))
+            rows.append(
+                {
+                    "storage": label,
+                    "varied": key,
+                    "value": size[key],
+                    "nonzeros": nonzeros,
+                    "threads": THREADS,
+                    "seconds before descent": before,
+                    "seconds an iteration": step,
+                    "passes": sum(phase.passes for phase in phases.values()),
+                }
+            )
+        values, befores, steps = (np.log(np.array(column, dtype=float)) for column in zip(*points))
+        for row in rows[-4:]:
+            row["exponent before"] = float(np.polyfit(values, befores, 1)[0])
+            row["exponent of an iteration"] = float(np.polyfit(values, steps, 1)[0])
+        print(rows[-1], flush=True)
+    for name, rank in (("audio", 20), ("newsgroups", 20), ("faces", 49)):
+        X = matrix(name)
+        seconds = []
+        for threads in (1, 2):
+            began = time.perf_counter()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                enmf.factorize(X, rank, random_state=0, bound=False, max_iter=60, tol=0.0, n_threads=threads)
+            seconds.append(time.perf_counter() - began)
+        rows.append(
+            {"storage": name, "varied": "threads", "value": 2, "threads": 2, "speed-up": seconds[0] / seconds[1]}
+        )
+        print(rows[-1], flush=True)
+    return rows
+
+
+def _make(size: dict[str, Any]) -> Any:
+    rng = np.random.default_rng(0)
+    n, m = int(size["n"]), int(size["m"])
+    if size["density"] == 1.0:
+        return rng.random((n, 30)) ** 4 @ rng.random((30, m)) ** 4 + 0.1 * rng.random((n, m))
+    return sp.random_array((n, m), density=size["density"], rng=rng, format="csr")
+
+
+def digest() -> str:
+    """The tables as Markdown."""
+    lines = ["# How far eNMF is ahead", "", "Made by `python benchmarks/ahead.py` on: " + machine(), ""]
+    for part in ("real", "synthetic"):
+        rows = _read(part)
+        if not rows:
+            continue
+        lines += [f"## {part}: time to the best error of all plus 0.1 %", ""]
+        lines += ["| data, rank | eNMF: seconds, passes, final error | best opponent: ratio | scikit-learn cd: ratio |"]
+        lines += ["|---|---|---|---|"]
+        ratios = []
+        for name, rank in dict.fromkeys((row["data"], row["rank"]) for row in rows):
+            of = [row for row in rows if (row["data"], row["rank"]) == (name, rank)]
+            ours = next(row for row in of if row["method"] == "enmf")
+            others = [row for row in of if row["method"] not in ("enmf", "sklearn-cd")]
+            best = min(others, key=lambda row: float(row["seconds"]))
+            cd = min((float(row["ratio"]) for row in of if row["method"] == "sklearn-cd"), default=math.nan)
+            more = float(best["limit"]) / float(ours["seconds"])
+            ratio = float(best["ratio"]) if math.isfinite(float(best["ratio"])) else more
+            ratios.append(ratio)
+            cd_limit = max((float(row["limit"]) for row in of if row["method"] == "sklearn-cd"), default=0.0)
+            cd_text = f"{cd:.1f}" if math.isfinite(cd) else f"> {cd_limit / float(ours['seconds']):.0f}"
+            lines.append(
+                f"| {name}, {rank} | {float(ours['seconds']):.3f}, {float(ours['passes']):.0f}, "
+                f"+{float(ours['final']):.3%} | "
+                + (
+                    f"{best['method']} ({best['start']}) {ratio:.2f}"
+                    if math.isfinite(float(best["ratio"]))
+                    else f"none arrives, > {more:.0f}"
+                )
+                + f" | {cd_text if part == 'real' else '-'} |"
+            )
+        lines += ["", f"Geometric mean of the ratios to the best opponent: {np.exp(np.mean(np.log(ratios))):.2f}", ""]
+    for part in ("sweep", "profile", "scaling"):
+        rows = _read(part)
+        if rows:
+            names = list(rows[0])
+            lines += [f"## {part}", "", "| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
+            lines += ["| " + " | ".join(_short(row.get(key) or "") for key in names) + " |" for row in rows]
+            lines += [""]
+    return "\n".join(lines)
+
+
+def _short(text: str) -> str:
+    try:
+        return f"{float(text):.3g}"
+    except ValueError:
+        return text
+
+
+def _read(part: str) -> list[dict[str, str]]:
+    path = RESULTS / f"ahead-{part}.csv"
+    return list(csv.DictReader(path.open())) if path.exists() else []
+
+
+def _write(part: str, rows: list[dict[str, Any]]) -> None:
+    names = list(dict.fromkeys(key for row in rows for key in row))
+    with (RESULTS / f"ahead-{part}.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+PARTS = {"real": real, "synthetic": synthetic, "sweep": sweeps, "profile": profile, "scaling": scaling}
+
+
+def main() -> None:
+    if "--show" not in sys.argv:
+        for part in [argument for argument in sys.argv[1:] if argument in PARTS] or list(PARTS):
+            _write(part, PARTS[part]())
+        (RESULTS / "ahead.md").write_text(digest() + "\n")
+    print((RESULTS / "ahead.md").read_text())
+
+
+if __name__ == "__main__":
+    main()
