@@ -25,6 +25,7 @@ from enmf.stopping import Monitor
 ROTATION_ROWS = 20  # rows of the sample that is rotated, for each column
 ROTATION_PASSES = 20  # passes over X whose cost may be spent on rotations beyond the first
 LOW_RANK = 0.12  # relative error of the SVD below which data are nearly of low rank
+HARDLY_EXPLAINED = 0.95  # relative error of the SVD above which starts differ by hundredths of a percent
 NEARLY = 1e-2  # negative mass of the spread start below which an accurate SVD pays
 NEGLIGIBLE = 0.005  # share of the relative error below which negative mass is clipped: the error grows by 0.1 % at most
 
@@ -51,7 +52,8 @@ class ExteriorOptions:
         Passed to the stage, see `enmf.exterior.feasibility`.
     surrogate : bool or None
         Run feasibility and `surrogate_iterations` of descent on the low-rank matrix; None: where it is cheaper.
-    surrogate_iterations : int
+    surrogate_iterations : int, optional
+        Default: 50; 20 (and a single start) for data of which this rank explains little, where all starts end alike.
     sample : bool
         Rotation and surrogate work on sampled rows; False: on all rows.
     restarts : int
@@ -69,7 +71,7 @@ class ExteriorOptions:
     feasibility: str = "path"
     feasibility_options: dict[str, Any] = field(default_factory=dict)
     surrogate: bool | None = None
-    surrogate_iterations: int = 50
+    surrogate_iterations: int | None = None
     sample: bool = True
     restarts: int = 3
 
@@ -126,9 +128,9 @@ def exterior_start(
             spectrum = refine(X, spectrum, rank)
             counter.iterations += 1
         U, V = spectrum.factors(rank)
-    if options.rotation_iterations is None:
-        options = replace(options, rotation_iterations=100 if spectrum.relative_error(rank) < LOW_RANK else 20)
-    enough = max(ROUNDING, NEGLIGIBLE * spectrum.relative_error(rank))
+    relative = spectrum.relative_error(rank)
+    options = _effort(options, relative)
+    enough = max(ROUNDING, NEGLIGIBLE * relative)
     rotations = _rotate(U, V, X, enough, options, monitor, rng)
     best = rotations[0]
     if best.negative_mass <= enough:
@@ -140,12 +142,25 @@ def exterior_start(
         rest = max(X.squared_norm() - whole.squared_norm(), 0.0)
         A, B = (np.asfortranarray(F[:, :rank]) for F in (core.A, core.B))
         its = [_enter(core, A @ rotation.R, B @ rotation.R, options, monitor, rest) for rotation in rotations]
+        assert options.surrogate_iterations is not None
         chosen = _descend_surrogate(its, options.surrogate_iterations, monitor, rest)
         with monitor.phase("surrogate"):
             U, V = lift(its[chosen], whole)
         return ExteriorStart(U, V, spectrum, rotations[chosen])
     it = _enter(X, U @ best.R, V @ best.R, options, monitor)
     return ExteriorStart(it.U, it.V, spectrum, best)
+
+
+def _effort(options: ExteriorOptions, relative: float) -> ExteriorOptions:
+    """Iterations and starts by what is at stake; `relative` is the relative error of the SVD."""
+    little = relative > HARDLY_EXPLAINED
+    rotations, descents = (100 if relative < LOW_RANK else 20), (20 if little else 50)
+    return replace(
+        options,
+        rotation_iterations=rotations if options.rotation_iterations is None else options.rotation_iterations,
+        surrogate_iterations=descents if options.surrogate_iterations is None else options.surrogate_iterations,
+        starts=1 if little else options.starts,
+    )
 
 
 def _rotate(
