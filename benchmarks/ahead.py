@@ -43,9 +43,10 @@ REAL = [
 ]
 SYNTHETIC = [("synthetic-60-5000", 50), ("synthetic-100-5000", 50), ("synthetic-60-5000", 200)]
 SYNTHETIC += [("synthetic-100-5000", 200), ("synthetic-60-5000", 500), ("synthetic-100-5000", 500)]
-OPPONENTS = ("e-hals", "a-hals", "hals", "nenmf", "fpgm", "ao-admm", "anls-bpp")
-STARTS = ("random-0", "random-1", "random-2", "nndsvd", "kmeans")
-TIMES = 12.0
+OPPONENTS = ("e-hals", "a-hals", "nenmf", "anls-bpp")
+STARTS = ("random-0", "random-1", "nndsvd")
+TIMES = 8.0  # that of eNMF an opponent has; on synthetic data more than the ratio we claim
+TIMES_SYNTHETIC = 12.0
 REPEATS = 3
 
 Curve = tuple[np.ndarray, np.ndarray, np.ndarray]  # seconds, errors, passes
@@ -79,14 +80,16 @@ def arrival(curve: Curve, target: float) -> tuple[float, float]:
     return (float(curve[0][reached[0]]), float(curve[2][reached[0]])) if len(reached) else (math.inf, math.inf)
 
 
-def race(name: str, rank: int, opponents: tuple[str, ...], starts: tuple[str, ...], cd: bool) -> list[dict[str, Any]]:
+def race(
+    name: str, rank: int, opponents: tuple[str, ...], starts: tuple[str, ...], cd: bool, times: float = TIMES
+) -> list[dict[str, Any]]:
     X = matrix(name)
     problem = check_problem(X)
     setting = Setting(name, X, rank, opponents, starts, threads=THREADS)
     with parallel.limit(THREADS):
         compile_kernels(problem, setting)
     ours, _result = run(X, rank, "enmf", "exterior", 600.0)
-    limit = max(1.0, TIMES * arrival(ours, 1.001 * float(ours[1].min()))[0])
+    limit = max(1.0, times * arrival(ours, 1.001 * float(ours[1].min()))[0])
     curves = {("enmf", "exterior"): [ours]}
     for method in opponents:
         for start in starts:
@@ -113,8 +116,8 @@ def race(name: str, rank: int, opponents: tuple[str, ...], starts: tuple[str, ..
         )
     if cd:
         outside = Setting(name, X, rank, ("sklearn-cd",), starts, threads=THREADS)
-        patience = max(2.0, TIMES * rows[0]["seconds"]) if math.isfinite(rows[0]["seconds"]) else limit
-        for start in starts[:1] + starts[-2:-1]:
+        patience = max(2.0, TIMES_SYNTHETIC * rows[0]["seconds"]) if math.isfinite(rows[0]["seconds"]) else limit
+        for start in (starts[0], starts[-1]):
             with parallel.limit(THREADS):
                 found = run_outside(problem, outside, "sklearn-cd", start, 0, Goal(patience, target))
             arrived = found.status == "target_reached"
@@ -152,7 +155,9 @@ def real() -> list[dict[str, Any]]:
 
 def synthetic() -> list[dict[str, Any]]:
     """Few opponents from few starts: a run takes minutes here."""
-    return [row for name, rank in SYNTHETIC for row in race(name, rank, ("e-hals", "anls-bpp"), ("nndsvd",), cd=False)]
+    return [
+        row for name, rank in SYNTHETIC for row in race(name, rank, ("e-hals",), ("nndsvd",), False, TIMES_SYNTHETIC)
+    ]
 
 
 def sweeps() -> list[dict[str, Any]]:
