@@ -1,6 +1,6 @@
 """How far eNMF is ahead of every opponent to the same error, and where it spends its time.
 
-    ENMF_DATA=<folder> python benchmarks/ahead.py [real] [synthetic] [sweep] [profile] [scaling]
+    ENMF_DATA=<folder> python benchmarks/ahead.py [real] [synthetic] [sweep] [profile] [scaling] [name of data ...]
     python benchmarks/ahead.py --show
 
 real, synthetic  the target is the best error of all runs plus 0.1 %. Every opponent runs from every start until it
@@ -45,7 +45,7 @@ SYNTHETIC = [("synthetic-60-5000", 50), ("synthetic-100-5000", 50), ("synthetic-
 SYNTHETIC += [("synthetic-100-5000", 200), ("synthetic-60-5000", 500), ("synthetic-100-5000", 500)]
 OPPONENTS = ("e-hals", "a-hals", "nenmf", "anls-bpp")
 STARTS = ("random-0", "random-1", "nndsvd")
-TIMES = 8.0  # that of eNMF an opponent has; on synthetic data more than the ratio we claim
+TIMES = 5.0  # that of eNMF an opponent has (but 1 to 10 s); on synthetic data more than the ratio we claim
 TIMES_SYNTHETIC = 12.0
 REPEATS = 3
 
@@ -90,6 +90,8 @@ def race(
         compile_kernels(problem, setting)
     ours, _result = run(X, rank, "enmf", "exterior", 600.0)
     limit = max(1.0, times * arrival(ours, 1.001 * float(ours[1].min()))[0])
+    if times == TIMES:
+        limit = min(limit, 10.0)
     curves = {("enmf", "exterior"): [ours]}
     for method in opponents:
         for start in starts:
@@ -150,14 +152,26 @@ def report(rows: list[dict[str, Any]]) -> None:
 
 
 def real() -> list[dict[str, Any]]:
-    return [row for name, rank in REAL for row in race(name, rank, OPPONENTS, STARTS, cd=True)]
+    return _all("real", REAL, OPPONENTS, STARTS, TIMES)
 
 
 def synthetic() -> list[dict[str, Any]]:
-    """Few opponents from few starts: a run takes minutes here."""
-    return [
-        row for name, rank in SYNTHETIC for row in race(name, rank, ("e-hals",), ("nndsvd",), False, TIMES_SYNTHETIC)
-    ]
+    """One opponent from one start: a run takes minutes here."""
+    return _all("synthetic", SYNTHETIC, ("e-hals",), ("nndsvd",), TIMES_SYNTHETIC)
+
+
+def _all(
+    part: str, settings: list[tuple[str, int]], opponents: tuple[str, ...], starts: tuple[str, ...], times: float
+) -> list[dict[str, Any]]:
+    """Race by race, goes on where it stopped; names of data on the command line choose among them."""
+    rows: list[dict[str, Any]] = list(_read(part))
+    done = {(row["data"], int(row["rank"])) for row in rows}
+    chosen = [argument for argument in sys.argv[1:] if argument in {name for name, _ in settings}]
+    for name, rank in settings:
+        if (name, rank) not in done and (not chosen or name in chosen):
+            rows += race(name, rank, opponents, starts, part == "real", times)
+            _write(part, rows)
+    return rows
 
 
 def sweeps() -> list[dict[str, Any]]:
