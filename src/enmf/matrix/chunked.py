@@ -367,6 +367,7 @@ class ChunkedMatrix(Matrix):
         self.kept = engine.holds(nbytes)
         if self.kept:
             self.blocks = engine.keep(blocks, preparation)
+            self.preparation = Preparation(preparation.dtype)  # what is kept is ready
 
     @property
     def cost_per_column(self) -> float:
