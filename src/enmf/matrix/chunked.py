@@ -223,7 +223,7 @@ class Engine:
         function: Callable[..., Any],
         blocks: Sequence[Any],
         preparation: Preparation | None,
-        *shared: np.ndarray,
+        *shared: Any,
         pieces: Sequence[Any] | None = None,
         total: bool = False,
     ) -> Any:
@@ -266,7 +266,7 @@ class Engine:
         function: Callable[..., Any],
         blocks: Sequence[Any],
         preparation: Preparation | None,
-        shared: Sequence[np.ndarray],
+        shared: Sequence[Any],
         pieces: Sequence[Any] | None,
         total: bool,
     ) -> Any:
@@ -274,7 +274,7 @@ class Engine:
 
         self._wait_for_workers()
         sent = [self.client.scatter(array, hash=False) for array in shared]
-        if pieces is not None and isinstance(pieces[0], np.ndarray):
+        if pieces is not None:
             pieces = self.client.scatter(list(pieces), hash=False)
         futures = self.client.compute(self._tasks(function, blocks, preparation, sent, pieces, None, total))
         try:
@@ -376,7 +376,7 @@ class ChunkedMatrix(Matrix):
     def raw(self) -> Any:
         raise TypeError("X is not in memory: this method or start needs it whole. Choose another one, such as 'enmf'")
 
-    def _run(self, function: Callable[..., Any], *shared: np.ndarray, **how: Any) -> Any:
+    def _run(self, function: Callable[..., Any], *shared: Any, **how: Any) -> Any:
         return self.engine.map(function, self.blocks, self.preparation, *shared, **how)
 
     def _cut(self, U: np.ndarray) -> list[np.ndarray]:
@@ -423,6 +423,5 @@ class ChunkedMatrix(Matrix):
         gram = np.empty((n, n))
         for rows, other in zip(self.rows, self.blocks):
             beside = self.engine.map(_same, [other], self.preparation)[0]
-            found = self._run(_cross, pieces=[beside] * len(self.blocks))
-            gram[:, rows] = np.vstack(found)
+            gram[:, rows] = np.vstack(self._run(_cross, beside))
         return gram
