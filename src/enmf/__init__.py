@@ -13,6 +13,7 @@ from enmf.completion import ENMC, complete, completion_methods
 from enmf.equivalence import Comparison, compare
 from enmf.estimators import ENMF, non_negative_factorization
 from enmf.factorization import certify, factorize
+from enmf.matrix.chunked import WorkersLost
 from enmf.optimality import Certificate
 from enmf.registry import initializations, methods
 from enmf.result import Result
@@ -27,6 +28,7 @@ __all__ = [
     "Comparison",
     "Result",
     "Stability",
+    "WorkersLost",
     "certify",
     "compare",
     "complete",

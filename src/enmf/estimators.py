@@ -5,6 +5,7 @@ In scikit-learn's words X ~ W H with W = U and H = Vᵀ: samples in rows, `compo
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,8 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Accepted for compatibility; the order of the coordinates does not matter here.
     time_limit, target_error, callback, n_threads, preset : optional
         See `enmf.factorize`.
+    memory_limit, checkpoint : optional
+        See `enmf.factorize`; the limit holds for `transform` and `score` too.
     warm_start : bool
         Start from the last solution if it fits X.
     options : dict, optional
@@ -103,6 +106,8 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         preset: str | None = None,
         warm_start: bool = False,
         options: dict[str, Any] | None = None,
+        memory_limit: int | str | None = None,
+        checkpoint: Any = None,
     ) -> None:
         self.n_components = n_components
         self.init = init
@@ -123,6 +128,8 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.preset = preset
         self.warm_start = warm_start
         self.options = options
+        self.memory_limit = memory_limit
+        self.checkpoint = checkpoint
 
     def fit(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> ENMF:
         """Learn the components of X.
@@ -144,8 +151,8 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> np.ndarray:
         """W for the learnt components: nonnegative least squares, solved to optimality."""
         check_is_fitted(self)
-        problem = check_problem(X)
-        validate_data(self, X=X, reset=False, skip_check_array=True)
+        problem = check_problem(X, memory_limit=self.memory_limit)
+        validate_data(self, X=_with_shape(X, problem), reset=False, skip_check_array=True)
         return self._transform(problem)
 
     def inverse_transform(self, X: Any) -> np.ndarray:
@@ -159,7 +166,7 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def score(self, X: Any, y: Any = None) -> float:
         """Share of ||X||² that the components explain: 1 - ||X - W H||² / ||X||², with the best W. Higher is better."""
         W = self.transform(X)
-        problem = check_problem(X)
+        problem = check_problem(X, memory_limit=self.memory_limit)
         whole = problem.X.squared_norm()
         if whole == 0.0:
             return 1.0
@@ -169,8 +176,8 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def _fit(self, X: Any, W: Any, H: Any) -> np.ndarray:
         check_loss(self.beta_loss)
-        problem = check_problem(X)
-        validate_data(self, X=X, skip_check_array=True)
+        problem = check_problem(X, memory_limit=self.memory_limit)
+        validate_data(self, X=_with_shape(X, problem), skip_check_array=True)
         n, m = problem.X.shape
         start = self._start(W, H, n, m)
         result = factorize_problem(
@@ -187,6 +194,7 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             bound=True,
             exact_U=True,
             options={**penalty_weights(self.alpha_W, self.alpha_H, self.l1_ratio, n, m), **(self.options or {})},
+            checkpoint=self.checkpoint,
         )
         self.components_ = np.ascontiguousarray(result.V.T)
         self.n_components_ = len(self.components_)
@@ -233,6 +241,11 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _with_shape(X: Any, problem: Problem) -> Any:
+    """What scikit-learn may ask for the number of features: X, or what a name stands for."""
+    return problem.X if isinstance(X, (str, Path)) else X
 
 
 def non_negative_factorization(

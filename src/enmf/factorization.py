@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import Any
 
@@ -11,11 +13,13 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from enmf import parallel, registry
+from enmf.checkpoint import Checkpoint
 from enmf.exterior.pipeline import PAPER, ExteriorOptions, exterior_start
 from enmf.exterior.rotation import Rotation
 from enmf.exterior.svd import Spectrum, sharpen, truncated_svd
 from enmf.iterate import Iterate, Penalty
-from enmf.matrix import DenseMatrix, Matrix, SparseMatrix
+from enmf.matrix import Matrix
+from enmf.matrix.chunked import WorkersLost
 from enmf.optimality import Certificate, balance, make_certificate
 from enmf.progress import display
 from enmf.result import Result
@@ -59,6 +63,8 @@ def factorize(
     dtype: Any = None,
     bound: bool = True,
     exact_U: bool = False,
+    memory_limit: int | str | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> Result:
     """Factorize a nonnegative matrix, X ~ U Vᵀ with U >= 0 and V >= 0, in the Frobenius norm.
@@ -66,7 +72,9 @@ def factorize(
     Parameters
     ----------
     X : array-like or scipy sparse matrix of shape (n, m)
-        Nonnegative, complete. Rows are samples. Unstored entries of a sparse X are zeros. Never changed.
+        Nonnegative, complete. Rows are samples. Unstored entries of a sparse X are zeros. Never changed. Read in blocks
+        and never loaded whole: a Dask array, a Zarr array, an HDF5 dataset, the name of an npy file or of a folder of
+        npz, npy or parquet parts, and with `memory_limit` a memory map (see docs/scaling.md).
     rank : int
         Number of components r.
     method : str
@@ -104,6 +112,12 @@ def factorize(
     exact_U : bool
         Finish with U solved to optimality for the final V (nonnegative least squares), as `ENMF` does: U then depends
         on X and V alone.
+    memory_limit : int or str, optional
+        Bytes ("2GB") that an X read in blocks may take on this machine; blocks in work take a quarter of it at most,
+        blocks that are kept between passes half of it. The factors come on top.
+    checkpoint : path, optional
+        A folder: the factors are saved there during the descent, and a later call with the same X and rank goes on
+        from them.
     **options
         Fields of `enmf.exterior.pipeline.ExteriorOptions` (svd, rotation, feasibility, surrogate, ...), `descent` (the
         descent method of "enmf", default "e-hals"), parameters of the descent method, and penalty weights l1_U, l2_U,
@@ -127,7 +141,7 @@ def factorize(
     True
     """
     return factorize_problem(
-        check_problem(X, dtype),
+        check_problem(X, dtype, memory_limit),
         rank,
         method,
         init=init,
@@ -140,6 +154,7 @@ def factorize(
         bound=bound,
         exact_U=exact_U,
         options=options,
+        checkpoint=checkpoint,
     )
 
 
@@ -158,6 +173,7 @@ def factorize_problem(
     bound: bool,
     exact_U: bool,
     options: dict[str, Any],
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Result:
     """`factorize` for an X that has come through the door already."""
     check_choice("method", method, registry.methods())
@@ -167,12 +183,38 @@ def factorize_problem(
     penalty = check_penalty(problem, **choices.weights)
     start = _check_start(init, method, problem, rank)
     with parallel.limit(n_threads), display(verbose, callback) as watch:
+        saved = None
+        if checkpoint is not None:
+            kept = Checkpoint(checkpoint, _about(problem, rank, method))
+            watch, saved = kept.watching(watch), kept.load()
         monitor = Monitor(stopping, problem.X, watch, problem.scale)
-        with interruptible(monitor):
+        if saved is not None:
+            start = (saved.U, saved.V)
+            monitor.phases["descent"] = Phase(iterations=saved.iterations)
+        with interruptible(monitor), keeping_factors(monitor, problem.scale):
             it, status, spectrum, rotation = _run(problem.X, rank, start, choices, penalty, monitor, rng)
             result = finish(it, status, spectrum, rotation, monitor, problem.scale, rng, bound, exact_U)
     warn_about_end(result, stopping, monitor.interrupted and callback is None)
     return result
+
+
+def _about(problem: Problem, rank: int, method: str) -> dict[str, Any]:
+    """What a checkpoint must agree in."""
+    X = problem.X
+    norm = math.sqrt(X.squared_norm()) * problem.scale
+    return {"shape": list(X.shape), "dtype": str(X.dtype), "norm of X": norm, "rank": rank, "method": method}
+
+
+@contextmanager
+def keeping_factors(monitor: Monitor, scale: float) -> Iterator[None]:
+    """An error about lost workers leaves with the last factors, in the user's units."""
+    try:
+        yield
+    except WorkersLost as lost:
+        if monitor.latest is not None:
+            root = np.asarray(math.sqrt(scale), monitor.X.dtype)
+            lost.U, lost.V = (np.ascontiguousarray(np.maximum(F, 0) * root) for F in monitor.latest)
+        raise
 
 
 def certify(
@@ -282,7 +324,8 @@ def _run(
     rng: np.random.Generator,
 ) -> tuple[Iterate, str, Spectrum | None, Rotation | None]:
     """Start and descent; the spectrum and the rotation where the start has them."""
-    max_iter = monitor.stopping.max_iter
+    done = monitor.phases["descent"].iterations if "descent" in monitor.phases else 0  # before a checkpoint
+    max_iter = max(0, monitor.stopping.max_iter - done)
     if X.squared_norm() == 0.0:
         U, V = (np.zeros((length, rank), X.dtype, order="F") for length in X.shape)
         return Iterate(X, U, V, penalty), "global_optimum", None, None
@@ -339,12 +382,11 @@ def _far_from_bound(it: Iterate, monitor: Monitor) -> bool:
 
 def _trivial(X: Matrix, rank: int) -> tuple[np.ndarray, np.ndarray]:
     """X = X I or X = I X, exact, where the rank is not below a side of X."""
-    assert isinstance(X, (DenseMatrix, SparseMatrix))
-    array = X.array if isinstance(X, DenseMatrix) else X.csr.toarray()
     n, m = X.shape
+    identity = np.eye(min(n, m), dtype=X.dtype)
     if m <= n:
-        return _padded(array, np.eye(m, dtype=X.dtype), rank)
-    return _padded(np.eye(n, dtype=X.dtype), array.T, rank)
+        return _padded(X.times(identity), identity, rank)
+    return _padded(identity, X.transpose_times(identity), rank)
 
 
 def _padded(U: np.ndarray, V: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:

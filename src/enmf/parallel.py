@@ -64,6 +64,29 @@ def limit(n_threads: int | None) -> Iterator[int]:
         _count.reset(token)
 
 
+@contextmanager
+def share(tasks: int) -> Iterator[tuple[int, int]]:
+    """Divide the threads of the caller among independent tasks: how many run at once, and the threads of each.
+
+    BLAS keeps to that number in the body. The tasks run on threads that know nothing of the caller's limit: each of
+    them has to enter `inside` with the second number.
+    """
+    available = count()
+    at_once = max(1, min(available, tasks))
+    with ThreadpoolController().limit(limits=available // at_once, user_api="blas"):
+        yield at_once, available // at_once
+
+
+@contextmanager
+def inside(threads: int | None) -> Iterator[None]:
+    """The body's kernels use that many threads (None: as many as BLAS may); BLAS itself is left alone."""
+    token = _count.set(threads if threads is not None else _default_count())
+    try:
+        yield
+    finally:
+        _count.reset(token)
+
+
 def _workers(size: int) -> ThreadPoolExecutor:
     global _pool, _pool_size
     with _lock:

@@ -74,6 +74,7 @@ class Monitor:
         self.phases: dict[str, Phase] = {}
         self.lower_bound = 0.0
         self.interrupted = False
+        self.latest: tuple[np.ndarray, np.ndarray] | None = None  # last factors of the descent on X
         self._precision = float(np.finfo(X.dtype).eps)
         self._first_pass = X.passes
         self._start = time.perf_counter()
@@ -118,6 +119,8 @@ class Monitor:
         """Add a row to the trace and show it to the callback."""
         row = TraceRow(iteration, phase, self.seconds(), error * self.unit, kkt, self.X.passes - self._first_pass)
         self.trace.append(row)
+        if phase == "descent":
+            self.latest = U, V
         if self.callback is None:
             return
         views = U.view(), V.view()

@@ -15,7 +15,9 @@ import scipy.sparse as sp
 from enmf.iterate import Penalty
 from enmf.matrix import DenseMatrix, MaskedMatrix, Matrix, SparseMatrix
 from enmf.matrix.base import row_blocks
+from enmf.matrix.chunked import ChunkedMatrix, Engine, Preparation, Survey, look
 from enmf.matrix.masked import from_dense, from_observed, from_sparse
+from enmf.matrix.sources import is_lazy, is_mapped, open_blocks
 from enmf.stopping import Stopping
 
 # Entries outside these ranges are brought to order 1 by an exact power of 4, so that no square leaves the number range.
@@ -31,11 +33,16 @@ class Problem:
     scale: float = 1.0
 
 
-def check_problem(X: Any, dtype: Any = None) -> Problem:
-    """Turn the user's X into a `Matrix`: dense (ndarray, frame, memmap, nested lists) or scipy sparse.
+def check_problem(X: Any, dtype: Any = None, memory_limit: Any = None) -> Problem:
+    """Turn the user's X into a `Matrix`: dense (ndarray, frame, memmap, nested lists), scipy sparse, or in blocks.
 
-    float32 and float64 stay as they are; integers, booleans and float16 become float64, or `dtype`.
+    float32 and float64 stay as they are; integers, booleans and float16 become float64, or `dtype`. Dask arrays, Zarr,
+    HDF5 and folders of parts are read in blocks; so are memory maps with a `memory_limit`, or larger than half of the
+    memory.
     """
+    limit = check_memory_limit(memory_limit)
+    if is_lazy(X) or (is_mapped(X) and (limit is not None or X.nbytes > _engine(None).memory)):
+        return _check_chunked(X, dtype, limit)
     if sp.issparse(X):
         array: Any = _check_sparse(X, dtype)
         values = array.data
@@ -50,6 +57,97 @@ def check_problem(X: Any, dtype: Any = None) -> Problem:
     if scale != 1.0:
         array = _divided(array, scale)
     return Problem(SparseMatrix(array) if sp.issparse(array) else DenseMatrix(array), scale)
+
+
+def check_memory_limit(limit: Any) -> int | None:
+    """Bytes, from a number or a text such as "2GB"."""
+    if limit is None:
+        return None
+    if isinstance(limit, str):
+        _need_dask()
+        from dask.utils import parse_bytes
+
+        try:
+            limit = parse_bytes(limit)
+        except ValueError:
+            raise ValueError(f"memory_limit must be a number of bytes or a text such as '2GB', got {limit!r}") from None
+    check_number("memory_limit", limit, low=1)
+    return int(limit)
+
+
+def _need_dask() -> None:
+    try:
+        import dask  # noqa: F401
+    except ImportError:
+        raise ImportError("X that is read in blocks needs Dask: pip install enmf[dask]") from None
+
+
+def _engine(limit: int | None) -> Engine:
+    _need_dask()
+    return Engine(limit)
+
+
+def _check_chunked(X: Any, dtype: Any, limit: int | None) -> Problem:
+    """One look at every block; what is wrong is told with the block and the place."""
+    engine = _engine(limit)
+    blocks, columns = open_blocks(X, engine.block_bytes())
+    if columns > 1:
+        warn_outside(
+            f"X is cut into {columns} chunks along its columns; every block of rows is put together from them, which "
+            "moves all of X between the workers. Chunks of whole rows are cheaper: X.rechunk({1: -1})"
+        )
+    if not blocks:
+        _check_size(tuple(X.shape))
+    surveys = engine.map(look, blocks, None)
+    wanted = _target_dtype(np.result_type(*(survey.dtype for survey in surveys)), dtype)
+    filled = [(block, survey) for block, survey in zip(blocks, surveys) if survey.shape[0]]
+    _check_size((sum(survey.shape[0] for _, survey in filled), max(survey.shape[1] for survey in surveys)))
+    blocks, surveys = [list(column) for column in zip(*filled)]
+    _check_blocks(surveys)
+    largest, smallest = max(s.largest for s in surveys), min(s.smallest for s in surveys)
+    clip = smallest < 0
+    if clip:
+        _check_negative_blocks(surveys, smallest, largest, wanted)
+    preparation = Preparation(wanted, _power_of_four(largest, wanted), clip)
+    if clip or preparation.scale != 1.0:
+        surveys = engine.map(look, blocks, preparation)
+    return Problem(ChunkedMatrix(blocks, surveys, preparation, engine), preparation.scale)
+
+
+def _check_blocks(surveys: list[Survey]) -> None:
+    first = 0
+    for number, survey in enumerate(surveys):
+        rows = f"block {number} (rows {first} to {first + survey.shape[0] - 1})"
+        if survey.shape[1] != surveys[0].shape[1]:
+            raise ValueError(f"{rows} of X has {survey.shape[1]} columns, the blocks before {surveys[0].shape[1]}")
+        if survey.bad is not None:
+            kind, count, row, column = survey.bad
+            raise ValueError(
+                f"Input X contains {'NaN' if kind == 'NaN' else 'infinity'}: {count} entries of {rows} are {kind}, the "
+                f"first at row {first + row}, column {column}. Fill or remove them first"
+            )
+        first += survey.shape[0]
+
+
+def _check_negative_blocks(surveys: list[Survey], smallest: float, largest: float, dtype: np.dtype) -> None:
+    """As `_without_negatives`: rounding noise is clipped when a block is read, real negative entries are an error."""
+    count = sum(survey.negative[0] for survey in surveys if survey.negative)
+    if -smallest <= TINY_NEGATIVE * np.finfo(dtype).eps * max(largest, 0.0):
+        warn_outside(
+            f"{count} entries of X are negative by rounding only (the smallest is {smallest:.3g}); they are taken as "
+            "zero"
+        )
+        return
+    first = 0
+    for number, survey in enumerate(surveys):
+        if survey.negative:
+            _, row, column = survey.negative
+            raise ValueError(
+                f"Negative values in data passed to enmf: X has {count} negative entries, the smallest is "
+                f"{smallest:.6g}, the first at row {first + row}, column {column}, in block {number} (rows {first} to "
+                f"{first + survey.shape[0] - 1}). NMF needs X >= 0"
+            )
+        first += survey.shape[0]
 
 
 MISSING = ("nan", "unstored", "none")

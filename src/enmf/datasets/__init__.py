@@ -1,6 +1,7 @@
 """Matrices to try things on: the paper's synthetic families, and real sets read from a data folder."""
 
 from enmf.datasets.folder import DataFolderMissing, load
+from enmf.datasets.lazy import make_sparse
 from enmf.datasets.ratings import Ratings, leave_one_out, read_movielens, split_by_row
 from enmf.datasets.synthetic import make_exact, make_synthetic
 
@@ -10,6 +11,7 @@ __all__ = [
     "leave_one_out",
     "load",
     "make_exact",
+    "make_sparse",
     "make_synthetic",
     "read_movielens",
     "split_by_row",

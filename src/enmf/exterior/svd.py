@@ -250,7 +250,7 @@ def _orthonormal(Y: np.ndarray) -> np.ndarray:
 
 
 def _gram_times(X: Matrix, Q: np.ndarray) -> np.ndarray:
-    return X.transpose_times(X.times(Q.astype(X.dtype, copy=False))).astype(np.float64, copy=False)
+    return X.gram_times(Q.astype(X.dtype, copy=False)).astype(np.float64, copy=False)
 
 
 def _product_rounding(X: Matrix) -> float:

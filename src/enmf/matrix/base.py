@@ -35,6 +35,10 @@ class Matrix(ABC):
         self.passes += self.holds_data
         return self._transpose_times(U)
 
+    def gram_times(self, Q: np.ndarray) -> np.ndarray:
+        """Xᵀ (X Q)  # m x r, two passes"""
+        return self.transpose_times(self.times(Q))
+
     def squared_norm(self) -> float:
         """||X||_F², accumulated in double precision; computed once."""
         if self._squared_norm is None:

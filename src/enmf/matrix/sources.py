@@ -1,0 +1,191 @@
+"""Where the row blocks of a large X come from: a Dask array, a memory map, Zarr, HDF5, or a folder of parts.
+
+A source is opened once and gives a list of blocks. A block is either a Dask `Delayed` or an object with `load()`; both
+give an ndarray or a scipy sparse matrix of consecutive rows. Objects with `load()` travel to workers as a name and a
+range of rows, never as data.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+SUFFIXES = (".npz", ".npy", ".parquet")
+
+
+@dataclass(frozen=True)
+class MappedRows:
+    """Rows of a memory-mapped file. Each load opens a map of its own and drops it, so that no page stays resident."""
+
+    path: str
+    dtype: np.dtype
+    offset: int  # bytes before the first entry of X
+    shape: tuple[int, int]
+    order: str
+    rows: tuple[int, int]
+
+    def load(self) -> np.ndarray:
+        first, last = self.rows
+        if self.order == "C":
+            skip = self.offset + first * self.shape[1] * self.dtype.itemsize
+            part = np.memmap(self.path, self.dtype, "r", skip, (last - first, self.shape[1]))
+            return np.array(part)
+        return np.array(np.memmap(self.path, self.dtype, "r", self.offset, self.shape, "F")[first:last])
+
+
+@dataclass(frozen=True)
+class StoredRows:
+    """Rows of an array that reads a slice when asked for it (Zarr)."""
+
+    array: Any
+    rows: tuple[int, int]
+
+    def load(self) -> np.ndarray:
+        return np.asarray(self.array[self.rows[0] : self.rows[1]])
+
+
+class DatasetRows:
+    """Rows of an HDF5 dataset: read through the open file here, through the name of the file elsewhere."""
+
+    def __init__(self, dataset: Any, rows: tuple[int, int]) -> None:
+        self.dataset, self.rows = dataset, rows
+        self.path, self.name = dataset.file.filename, dataset.name
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "dataset": None}
+
+    def load(self) -> np.ndarray:
+        first, last = self.rows
+        if self.dataset is not None:
+            return self.dataset[first:last]
+        import h5py
+
+        with h5py.File(self.path, "r") as file:
+            return file[self.name][first:last]
+
+
+@dataclass(frozen=True)
+class PartFile:
+    """A file of a folder: npz (scipy.sparse.save_npz, or one dense array), npy or parquet."""
+
+    path: str
+
+    def load(self) -> Any:
+        if self.path.endswith(".parquet"):
+            import pandas
+
+            return pandas.read_parquet(self.path).to_numpy()
+        if self.path.endswith(".npy"):
+            return np.load(self.path)
+        with np.load(self.path) as content:
+            names = list(content)
+            if "format" in names:
+                return sp.load_npz(self.path)
+            if len(names) != 1:
+                raise ValueError(f"{self.path} must hold one array or one sparse matrix, it holds {', '.join(names)}")
+            return content[names[0]]
+
+
+def is_lazy(X: Any) -> bool:
+    """Whether X is of a kind that is read block by block (a memory map is where its size asks for it)."""
+    return isinstance(X, (str, Path)) or _family(X) in ("dask", "zarr", "h5py")
+
+
+def _family(X: Any) -> str:
+    """The library an array comes from; nothing is imported to find out."""
+    return type(X).__module__.partition(".")[0]
+
+
+def is_mapped(X: Any) -> bool:
+    """Whether X is a whole memory map or consecutive rows of one."""
+    return isinstance(X, np.memmap) and X.ndim == 2 and X.filename is not None and _order(X) is not None
+
+
+def open_blocks(X: Any, block_bytes: int) -> tuple[list[Any], int]:
+    """The blocks of X, of about `block_bytes` where we may choose, and the number of its column chunks."""
+    if isinstance(X, (str, Path)):
+        return _open_folder(Path(X), block_bytes)
+    if len(X.shape) != 2:
+        raise ValueError(f"X must be a matrix with 2 dimensions, got {len(X.shape)} (shape {tuple(X.shape)})")
+    if _family(X) == "dask":
+        return _open_dask(X, block_bytes)
+    if isinstance(X, np.memmap):
+        return _open_mapped(X, block_bytes), 1
+    make: Any = DatasetRows if _family(X) == "h5py" else StoredRows
+    chunk = X.chunks[0] if getattr(X, "chunks", None) else 1  # whole stored chunks: none is read twice
+    return [make(X, rows) for rows in _ranges(X.shape, X.dtype.itemsize, block_bytes, chunk)], 1
+
+
+def _ranges(shape: tuple[int, ...], itemsize: int, block_bytes: int, multiple: int = 1) -> list[tuple[int, int]]:
+    n, m = shape
+    height = max(1, block_bytes // max(1, m * itemsize))
+    height = max(multiple, height // multiple * multiple)
+    return [(first, min(first + height, n)) for first in range(0, n, height)]
+
+
+def _open_mapped(X: np.memmap, block_bytes: int) -> list[Any]:
+    root = X
+    while isinstance(root.base, np.memmap):
+        root = root.base
+    offset = root.offset + X.ctypes.data - root.ctypes.data
+    order = _order(X)
+    assert order is not None
+    ranges = _ranges(X.shape, X.dtype.itemsize, block_bytes)
+    return [MappedRows(str(X.filename), X.dtype, offset, X.shape, order, rows) for rows in ranges]
+
+
+def _order(X: np.memmap) -> str | None:
+    return "C" if X.flags.c_contiguous else "F" if X.flags.f_contiguous else None
+
+
+def _open_folder(folder: Path, block_bytes: int) -> tuple[list[Any], int]:
+    if folder.suffix == ".npy" and folder.is_file():
+        return _open_mapped(np.load(folder, mmap_mode="r"), block_bytes), 1
+    if not folder.is_dir():
+        raise ValueError(f"{str(folder)!r} is not a folder of parts (npz, npy or parquet) nor an npy file")
+    parts = sorted((p for p in folder.iterdir() if p.suffix in SUFFIXES), key=_natural)
+    if not parts:
+        raise ValueError(f"the folder {str(folder)!r} holds no npz, npy or parquet files")
+    return [PartFile(str(p)) for p in parts], 1
+
+
+def _natural(path: Path) -> list[tuple[int, str]]:
+    """part-2 before part-10."""
+    return [(int(text), "") if text.isdigit() else (-1, text) for text in re.split(r"(\d+)", path.name)]
+
+
+def _open_dask(X: Any, block_bytes: int) -> tuple[list[Any], int]:
+    """One block for each row of chunks; many small ones are put together, so that tasks stay coarse."""
+    grid = X.to_delayed()
+    rows, columns = grid.shape
+    lines = [list(grid[i]) for i in range(rows)]
+    known = not any(np.isnan(size) for size in X.chunks[0])
+    height = max(1, block_bytes // max(1, X.shape[1] * X.dtype.itemsize)) if known else 1
+    groups: list[list[list[Any]]] = []
+    filled = height + 1
+    for line, size in zip(lines, X.chunks[0]):
+        if not known or filled + size > height:
+            groups.append([])
+            filled = 0
+        groups[-1].append(line)
+        filled += 0 if not known else int(size)
+    return [_joined(group) for group in groups], columns
+
+
+def _joined(group: list[list[Any]]) -> Any:
+    if len(group) == 1 and len(group[0]) == 1:
+        return group[0][0]
+    import dask
+
+    return dask.delayed(stack, pure=False)(group)
+
+
+def stack(parts: list[list[Any]]) -> Any:
+    """The block made of a grid of chunks."""
+    lines = [(sp.hstack(line, "csr") if sp.issparse(line[0]) else np.hstack(line)) for line in parts]
+    return sp.vstack(lines, "csr") if sp.issparse(lines[0]) else np.vstack(lines)

@@ -1,0 +1,418 @@
+"""X in row blocks gives what X in memory gives, wherever the blocks come from and whoever computes them."""
+
+import itertools
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning
+
+import enmf
+import problems
+from enmf.datasets import make_sparse, make_synthetic
+from enmf.matrix import ChunkedMatrix, DenseMatrix, SparseMatrix
+from enmf.validation import check_problem
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
+distributed = pytest.importorskip("distributed")
+
+SMALL = 1 << 17  # memory limit far below the size of the test matrices: nothing is kept, blocks are small
+
+
+def in_chunks(X, count):
+    """X as a Dask array; with more than one chunk, the last two are a one-row and an empty one."""
+    n = X.shape[0]
+    heights = [n] if count == 1 else [*np.diff(np.linspace(0, n - 1, count - 1).astype(int)).tolist(), 1, 0]
+    edges = np.concatenate([[0], np.cumsum(heights)])
+    parts = [
+        da.from_delayed(dask.delayed(X[a:b]), (b - a, X.shape[1]), dtype=X.dtype) for a, b in itertools.pairwise(edges)
+    ]
+    return da.concatenate(parts) if count > 1 else parts[0]
+
+
+def quiet(X, rank, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return enmf.factorize(X, rank, **{"random_state": 0, **options})
+
+
+def assert_same(found, wanted):
+    assert found.status == wanted.status
+    assert found.error == pytest.approx(wanted.error, rel=1e-6)
+    assert found.certificate.lower_bound == pytest.approx(wanted.certificate.lower_bound, rel=1e-6)
+    before, after = ({name: p.passes for name, p in r.phases.items() if name != "descent"} for r in (found, wanted))
+    assert before == after
+    assert found.n_iter == pytest.approx(wanted.n_iter, rel=0.1, abs=2)  # in float32 rounding decides about the last
+
+
+# The matrix itself ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("store", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("limit", [SMALL, None], ids=["read anew", "kept"])
+@pytest.mark.parametrize("shape", [(3000, 20), (20, 3000)], ids=["tall", "wide"])
+def test_answers_as_in_memory(store, limit, shape):
+    X = problems.counts(*shape)
+    matrix = check_problem(in_chunks(store(X), 5), memory_limit=limit).X
+    assert isinstance(matrix, ChunkedMatrix)
+    assert matrix.kept == (limit is None)
+    rng = np.random.default_rng(1)
+    U, V = (np.asfortranarray(rng.random((length, 4))) for length in shape)
+    for product, wanted in ((matrix.times(V), X @ V), (matrix.transpose_times(U), X.T @ U)):
+        np.testing.assert_allclose(product, wanted)
+        assert product.flags.f_contiguous
+    np.testing.assert_allclose(matrix.gram_times(V), X.T @ (X @ V))
+    assert matrix.passes == 4
+    assert matrix.squared_norm() == pytest.approx((X**2).sum())
+    assert matrix.squared_residual(U, V) == pytest.approx(((X - U @ V.T) ** 2).sum())
+    np.testing.assert_allclose(matrix.gram(), X.T @ X if shape[1] == 20 else X @ X.T)
+    here = SparseMatrix(sp.csr_array(X)) if store is sp.csr_array else DenseMatrix(X)
+    assert matrix.cost_per_column == here.cost_per_column
+    few, wanted = (M.sample_rows(15, np.random.default_rng(2)).raw() for M in (matrix, here))
+    assert type(few) is type(wanted)
+    np.testing.assert_allclose(abs(few - wanted).max(), 0, atol=1e-12)
+
+
+def test_blocks_put_together_from_small_and_from_column_chunks():
+    X = problems.dense(300, 40)
+    many = check_problem(da.from_array(X, chunks=(1, 40))).X
+    assert len(many.blocks) < 10
+    with pytest.warns(UserWarning, match="2 chunks along its columns"):
+        cut = check_problem(da.from_array(X, chunks=(100, 20))).X
+    V = np.ones((40, 1))
+    for matrix in (many, cut):
+        np.testing.assert_allclose(matrix.times(V), X @ V)
+
+
+def test_unknown_chunk_sizes_are_found_out():
+    X = problems.dense(200, 30)
+    lazy = da.from_array(X, chunks=(50, 30))
+    picked = lazy[lazy[:, 0] > 0.5]
+    matrix = check_problem(picked).X
+    assert matrix.shape == (int((X[:, 0] > 0.5).sum()), 30)
+
+
+# The answer -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chunks", [1, 3, 17])
+@pytest.mark.parametrize("name", ["digits", "synthetic", "sparse", "float32"])
+def test_same_answer_as_in_memory(name, chunks):
+    X, rank = {
+        "digits": lambda: (load_digits().data, 10),
+        "synthetic": lambda: (make_synthetic(300, 200, 60, 60, random_state=0), 5),
+        "sparse": lambda: (sp.csr_array(problems.counts(400, 150, 0.05)), 4),
+        "float32": lambda: (load_digits().data.astype(np.float32), 5),
+    }[name]()
+    limit = 1 << 19 if chunks == 17 else None  # keeps the chunks apart
+    assert_same(quiet(in_chunks(X, chunks), rank, memory_limit=limit), quiet(X, rank))
+
+
+@pytest.mark.parametrize(("name", "rank"), [("face", 10), ("newsgroups", 10)])
+def test_same_answer_on_real_data(real_data, name, rank):
+    X = real_data(name)
+    options = {"max_iter": 20, "bound": False}
+    assert_same(quiet(in_chunks(X, 17), rank, memory_limit="40MB", **options), quiet(X, rank, **options))
+
+
+@pytest.mark.parametrize("method", ["mu", "anls-bpp", "fpgm"])
+def test_other_methods_take_blocks_too(method):
+    X = problems.counts()
+    found, wanted = (quiet(Y, 4, method=method, max_iter=50) for Y in (in_chunks(X, 3), X))
+    assert_same(found, wanted)
+
+
+def test_a_start_that_needs_all_of_X_says_so():
+    with pytest.raises(TypeError, match="not in memory"):
+        quiet(in_chunks(problems.dense(), 3), 4, init="kmeans")
+
+
+def test_rank_of_the_whole():
+    X = problems.dense(30, 6)
+    result = quiet(in_chunks(X, 3), 6)
+    assert result.status == "global_optimum"
+    np.testing.assert_allclose(result.U @ result.V.T, X, atol=1e-12)
+
+
+def test_the_estimator_takes_blocks():
+    X = load_digits().data
+    lazy = in_chunks(X, 3)
+    here, there = (enmf.ENMF(5, random_state=0).fit(Y) for Y in (X, lazy))
+    np.testing.assert_allclose(there.components_, here.components_, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(there.transform(lazy), here.transform(X), rtol=1e-6, atol=1e-9)
+    assert there.score(lazy) == pytest.approx(here.score(X))
+
+
+# Where blocks come from -----------------------------------------------------------------------------------------------
+
+
+def mapped(X, folder, order="C"):
+    path = folder / "x.npy"
+    np.save(path, np.asarray(X, order=order))
+    return np.load(path, mmap_mode="r")
+
+
+def zarr_array(X, folder):
+    zarr = pytest.importorskip("zarr")
+    array = zarr.open(str(folder / "x.zarr"), mode="w", shape=X.shape, chunks=(37, X.shape[1]), dtype=X.dtype)
+    array[:] = X
+    return array
+
+
+def hdf5(X, folder):
+    h5py = pytest.importorskip("h5py")
+    return h5py.File(folder / "x.h5", "w").create_dataset("inner/x", data=X, chunks=(50, X.shape[1]))
+
+
+def parts(X, folder, kind):
+    folder = folder / kind
+    folder.mkdir()
+    for i, piece in enumerate(np.array_split(X, 12)):
+        path = folder / f"part-{i}.{kind.partition('-')[0]}"
+        if kind == "parquet":
+            pytest.importorskip("pyarrow")
+            import pandas
+
+            pandas.DataFrame(piece, columns=[f"c{j}" for j in range(X.shape[1])]).to_parquet(path)
+        elif kind == "npz-sparse":
+            sp.save_npz(path, sp.csr_matrix(piece))
+        else:
+            np.savez(path, piece)
+    return folder
+
+
+SOURCES = {
+    "memory map": mapped,
+    "Fortran memory map": lambda X, folder: mapped(X, folder, "F"),
+    "rows of a memory map": lambda X, folder: mapped(np.vstack([X[:5] + 1, X]), folder)[5:],
+    "npy file": lambda X, folder: str(mapped(X, folder).filename),
+    "zarr": zarr_array,
+    "hdf5": hdf5,
+    "npz": lambda X, folder: parts(X, folder, "npz"),
+    "sparse npz": lambda X, folder: str(parts(X, folder, "npz-sparse")),
+    "parquet": lambda X, folder: parts(X, folder, "parquet"),
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_every_source_gives_the_rows_in_order(name, tmp_path):
+    X = problems.counts(1500, 40)
+    matrix = check_problem(SOURCES[name](X, tmp_path), memory_limit=SMALL).X
+    assert isinstance(matrix, ChunkedMatrix)
+    assert len(matrix.blocks) > 1
+    assert not matrix.kept
+    np.testing.assert_array_equal(matrix.times(np.eye(40)), X)
+    if name != "hdf5":  # its file is open for writing here
+        again = pickle.loads(pickle.dumps(matrix.blocks))
+        np.testing.assert_array_equal(np.vstack([_dense(block.load()) for block in again]), X)
+
+
+def _dense(block):
+    return block.toarray() if sp.issparse(block) else block
+
+
+def test_hdf5_travels_as_a_name(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    X = problems.counts(600, 40)
+    hdf5(X, tmp_path).file.close()
+    with h5py.File(tmp_path / "x.h5", "r") as file:
+        blocks = check_problem(file["inner/x"], memory_limit=SMALL).X.blocks
+        again = pickle.loads(pickle.dumps(blocks))
+    np.testing.assert_array_equal(np.vstack([block.load() for block in again]), X)
+
+
+def test_a_memory_map_without_a_limit_stays_a_plain_array(tmp_path):
+    assert isinstance(check_problem(mapped(problems.dense(), tmp_path)).X, DenseMatrix)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda folder: folder / "nothing", "is not a folder of parts"),
+        (lambda folder: folder, "holds no npz"),
+    ],
+)
+def test_names_that_lead_nowhere(make, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        check_problem(make(tmp_path))
+
+
+# The door -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("store", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (np.nan, r"NaN: 1 entries of block 1 \(rows 40 to 79\) are NaN, the first at row 53, column 7"),
+        (np.inf, r"infinity: 1 entries of block 1 .* row 53, column 7"),
+        (-3.0, r"1 negative entries, the smallest is -3, the first at row 53, column 7, in block 1 \(rows 40 to 79\)"),
+    ],
+)
+def test_bad_entries_are_named_with_block_and_place(store, value, message):
+    X = problems.dense(100, 400)
+    X[53, 7] = value
+    with pytest.raises(ValueError, match=message):
+        check_problem(da.from_array(X, chunks=(40, 400)).map_blocks(store), memory_limit=SMALL)
+
+
+def test_rounding_below_zero_is_clipped_and_units_do_not_matter():
+    X = problems.dense(100, 20)
+    X[3, 4] = -1e-17
+    with pytest.warns(UserWarning, match="negative by rounding"):
+        problem = check_problem(in_chunks(X, 3))
+    assert problem.X.times(np.eye(20)).min() == 0.0
+    base = quiet(np.maximum(X, 0), 3)
+    huge = quiet(in_chunks(np.maximum(X, 0) * 4.0**150, 3), 3)
+    assert huge.error == pytest.approx(base.error * 4.0**150, rel=1e-9)
+    assert (huge.status, huge.n_iter) == (base.status, base.n_iter)
+
+
+def test_blocks_that_do_not_fit_together(tmp_path):
+    for i, width in enumerate((4, 3)):
+        np.save(tmp_path / f"{i}.npy", np.ones((5, width)))
+    with pytest.raises(ValueError, match=r"block 1 \(rows 5 to 9\) of X has 3 columns, the blocks before 4"):
+        check_problem(tmp_path)
+
+
+def test_integers_and_bad_limits():
+    assert check_problem(da.ones((50, 4), chunks=(10, 4), dtype=np.int16)).X.dtype == np.float64
+    with pytest.raises(ValueError, match="memory_limit must be a number of bytes"):
+        check_problem(problems.dense(), memory_limit="much")
+    with pytest.raises(ValueError, match="0 sample"):
+        check_problem(da.zeros((0, 4)))
+
+
+def test_generated_matrix_is_lazy_and_always_the_same():
+    X = make_sparse((1000, 300), 0.05, rank=5, chunks=300)
+    assert X.numblocks == (4, 1)
+    whole = sp.vstack([X.blocks[i].compute() for i in range(4)]).tocsr()
+    assert whole.shape == (1000, 300)
+    assert 0.03 < whole.nnz / 300_000 <= 0.05
+    assert whole.min() >= 0
+    assert abs(whole - X.compute()).max() == 0
+    huge = make_sparse((10**8, 10**5), 1e-3)  # nothing is made before it is asked for
+    assert huge.shape == (10**8, 10**5)
+    assert_same(quiet(X, 5, max_iter=20), quiet(whole, 5, max_iter=20))
+
+
+# Checkpoints ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_goes_on_and_refuses_another_problem(tmp_path):
+    X = load_digits().data
+    whole = quiet(X, 8)
+    part = quiet(X, 8, max_iter=10, checkpoint=tmp_path)
+    rest = quiet(in_chunks(X, 3), 8, checkpoint=tmp_path)
+    assert (part.n_iter, rest.status) == (10, whole.status)
+    assert rest.n_iter > 10
+    assert "svd" not in rest.phases
+    assert rest.error == pytest.approx(whole.error, rel=1e-6)
+    assert quiet(X, 8, checkpoint=tmp_path, max_iter=10).status in ("max_iter", "converged")
+    for other, rank in ((X, 7), (X + 1, 8), (X[:-1], 8)):
+        with pytest.raises(ValueError, match="belongs to another run"):
+            quiet(other, rank, checkpoint=tmp_path)
+
+
+RUN = """
+    import sys, time, enmf, dask.array as da
+    from sklearn.datasets import load_digits
+    X = da.from_array(load_digits().data, chunks=(500, 64))
+    def slow(progress):
+        print(progress.phase, progress.iteration, flush=True)
+        time.sleep(0.02)
+    enmf.factorize(X, 8, random_state=0, checkpoint=sys.argv[1], callback=slow)
+"""
+
+
+def test_a_killed_run_goes_on_from_its_checkpoint(tmp_path):
+    X = load_digits().data
+    run = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(RUN), str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    for line in run.stdout:
+        if line.startswith("descent 12"):
+            run.send_signal(signal.SIGKILL)
+            break
+    run.wait()
+    run.stdout.close()
+    assert (tmp_path / "factors.npz").exists()
+    rest = quiet(X, 8, checkpoint=tmp_path)
+    assert rest.trace[0].phase == "descent"
+    assert rest.n_iter >= 10
+    assert rest.error == pytest.approx(quiet(X, 8).error, rel=1e-6)
+
+
+def test_a_file_cut_short_while_saving_is_not_looked_at(tmp_path):
+    X = load_digits().data
+    quiet(X, 5, max_iter=5, checkpoint=tmp_path)
+    (tmp_path / "factors.npz.1.part").write_bytes(b"half a file")
+    assert quiet(X, 5, checkpoint=tmp_path).status == "converged"
+
+
+# Workers --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cluster():
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 10}),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit="1GB"
+        ) as local,
+        distributed.Client(local) as client,
+    ):
+        yield local, client
+
+
+def test_workers_give_the_same_answer_and_one_may_die(cluster):
+    _, client = cluster
+    X = load_digits().data
+    wanted = quiet(X, 8)
+    assert_same(quiet(in_chunks(X, 3), 8), wanted)
+
+    killed = []
+
+    def kill(progress):
+        if progress.phase == "descent" and progress.iteration == 8 and not killed:
+            killed.append(next(iter(client.run(os.getpid).values())))
+            os.kill(killed[0], signal.SIGKILL)
+
+    survived = quiet(in_chunks(X, 3), 8, callback=kill)
+    assert killed
+    assert_same(survived, wanted)
+
+
+def test_losing_all_workers_is_one_error_that_keeps_the_factors(cluster):
+    local, _ = cluster
+    X = load_digits().data
+
+    def leave(progress):
+        if progress.phase == "descent" and progress.iteration == 8:
+            local.scale(0)
+            while local.scheduler.workers:
+                time.sleep(0.05)
+
+    with (
+        dask.config.set({"enmf.no-workers-timeout": 0.5}),
+        pytest.raises(enmf.WorkersLost, match="no Dask worker is left") as caught,
+    ):
+        quiet(in_chunks(X, 3), 8, callback=leave)
+    U, V = caught.value.U, caught.value.V
+    assert U.shape == (len(X), 8)
+    assert np.linalg.norm(X - U @ V.T) < 0.5 * np.linalg.norm(X)
+
+
+def test_import_does_not_load_dask():
+    code = "import sys, enmf; sys.exit(any(name.split('.')[0] in ('dask', 'distributed') for name in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
