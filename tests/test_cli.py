@@ -71,7 +71,7 @@ def test_every_format_gives_the_same_matrix_and_its_names(tmp_path):
         found = tables.read(str(tmp_path / name))
         assert sp.issparse(found.values) == (name in ("sparse.npz", "x.mtx", "x.mtx.gz")), name
         dense = found.values.toarray() if sp.issparse(found.values) else found.values
-        np.testing.assert_allclose(dense, wanted.to_numpy(), rtol=1e-14, err_msg=name)
+        np.testing.assert_allclose(dense, wanted.to_numpy(), rtol=1e-12, err_msg=name)
         assert found.rows == (list(wanted.index) if named else None), name
         assert found.columns == (list(wanted.columns) if named else None), name
 
