@@ -1,6 +1,8 @@
-"""`make demo`: the handwritten digits that come with scikit-learn, factorized, with the certificate."""
+"""`make demo`: the handwritten digits that come with scikit-learn, with certificate and report page."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 from rich.console import Console
@@ -30,6 +32,8 @@ def main() -> None:
         for lines in zip(*pictures[first : first + 4]):
             console.print("  " + " | ".join(lines), highlight=False)
         console.print()
+    page = result.report("digits.html", X, image_shape=(8, 8), title="Handwritten digits in 16 components")
+    console.print(f"Report: {Path(page).resolve()}", soft_wrap=True, highlight=False)
 
 
 def _picture(image: np.ndarray) -> list[str]:

@@ -140,7 +140,7 @@ def factorize(
     >>> result.certificate.stationary
     True
     """
-    return factorize_problem(
+    result = factorize_problem(
         check_problem(X, dtype, memory_limit),
         rank,
         method,
@@ -156,6 +156,15 @@ def factorize(
         options=options,
         checkpoint=checkpoint,
     )
+    start = init if isinstance(init, str) or init is None else "given factors"
+    limits = {"tol": tol, "max_iter": max_iter, "time_limit": time_limit, "target_error": target_error}
+    settings = {"method": method, "init": start, **limits, "random_state": plain_seed(random_state), "preset": preset}
+    return replace(result, settings={**settings, **options})
+
+
+def plain_seed(random_state: Any) -> Any:
+    """What a reader can repeat: a number, or the kind of generator it came from."""
+    return random_state if random_state is None or isinstance(random_state, int) else type(random_state).__name__
 
 
 def factorize_problem(

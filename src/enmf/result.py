@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +38,8 @@ class Result:
         How far the rotation of the exterior method came.
     spectrum : Spectrum or None
         The SVD that was computed, in the units of the work matrix.
+    settings : dict
+        Method, limits, seed and options of the run, as plain values.
     """
 
     U: np.ndarray
@@ -47,10 +51,21 @@ class Result:
     phases: dict[str, Phase] = field(repr=False)
     rotation: Rotation | None = field(default=None, repr=False)
     spectrum: Spectrum | None = field(default=None, repr=False)
+    settings: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def error(self) -> float:
         return self.certificate.error
+
+    def report(self, path: str | os.PathLike[str], X: Any = None, **options: Any) -> str:
+        """Write one offline HTML page for a person; returns its path.
+
+        With X (what was factorized) the page also says where the residual is large, and takes the names of a DataFrame.
+        The options are those of `enmf.report.write`: row_names, column_names, image_shape, kind, title, command.
+        """
+        from enmf.report import write
+
+        return write(path, self, X, **options)
 
     def __repr__(self) -> str:
         c = self.certificate

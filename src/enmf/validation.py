@@ -25,6 +25,14 @@ SAFE_RANGE = {np.dtype(np.float32): (1e-9, 1e9), np.dtype(np.float64): (1e-70, 1
 TINY_NEGATIVE = 100  # negative entries up to this many rounding units of the largest entry are taken for zeros
 
 
+class EntryError(ValueError):
+    """Entries of X that cannot be used: what they are, how many, and where the first one is."""
+
+    def __init__(self, message: str, kind: str, count: int, place: tuple[int, int]) -> None:
+        super().__init__(message)
+        self.kind, self.count, self.place = kind, count, place
+
+
 @dataclass(frozen=True)
 class Problem:
     """X ready for work. The user's X is `scale` times it; factors are to be multiplied by sqrt(scale)."""
@@ -644,9 +652,13 @@ def _check_values(array: Any, values: np.ndarray, largest: float, advice: str | 
     )
     if advice is not None and what == "NaN":
         hint = advice
-    raise ValueError(
+    row, column = _place(array, where)
+    raise EntryError(
         f"Input X contains {'NaN' if what == 'NaN' else 'infinity'}: {count} of {values.size} entries are {what}, "
-        f"the first at {_place(array, where)}. {hint}"
+        f"the first at row {row}, column {column}. {hint}",
+        what,
+        count,
+        (row, column),
     )
 
 
@@ -656,10 +668,14 @@ def _without_negatives(array: Any, smallest: float, largest: float) -> Any:
     negative = values < 0
     count = int(negative.sum())
     if -smallest > TINY_NEGATIVE * np.finfo(values.dtype).eps * max(largest, 0.0):
-        raise ValueError(
+        row, column = _place(array, negative)
+        raise EntryError(
             f"Negative values in data passed to enmf: X has {count} negative entries, the smallest is {smallest:.6g}, "
-            f"the first at {_place(array, negative)}. NMF needs X >= 0: use MinMaxScaler instead of StandardScaler, "
-            f"avoid log-ratios and overflowing integer types, or shift the data"
+            f"the first at row {row}, column {column}. NMF needs X >= 0: use MinMaxScaler instead of StandardScaler, "
+            f"avoid log-ratios and overflowing integer types, or shift the data",
+            "negative",
+            count,
+            (row, column),
         )
     warn_outside(
         f"{count} entries of X are negative by rounding only (the smallest is {smallest:.3g}); they are taken as zero"
@@ -670,13 +686,12 @@ def _without_negatives(array: Any, smallest: float, largest: float) -> Any:
     return array
 
 
-def _place(array: Any, where: np.ndarray) -> str:
+def _place(array: Any, where: np.ndarray) -> tuple[int, int]:
     first = int(np.argmax(where))
     if sp.issparse(array):
         row = int(np.searchsorted(array.indptr, first, side="right")) - 1
-        return f"row {row}, column {int(array.indices[first])}"
-    row, column = divmod(first, where.shape[1])  # argmax counts in C order
-    return f"row {row}, column {column}"
+        return row, int(array.indices[first])
+    return divmod(first, where.shape[1])  # argmax counts in C order
 
 
 def _power_of_four(largest: float, dtype: np.dtype) -> float:

@@ -13,7 +13,7 @@ from enmf.completion.iterate import MaskedIterate, Ridge
 from enmf.completion.methods import METHODS, MaskedExtrapolated
 from enmf.completion.start import CompletionOptions, exterior_start, random_start
 from enmf.exterior.rotation import Rotation
-from enmf.factorization import factorize_problem, finish, warn_about_end
+from enmf.factorization import factorize_problem, finish, plain_seed, warn_about_end
 from enmf.kernels import masked as kernels
 from enmf.matrix import MaskedMatrix
 from enmf.progress import display
@@ -115,7 +115,7 @@ def complete(
     >>> bool(abs(result.U @ result.V.T - truth).max() < 1e-3)
     True
     """
-    return complete_problem(
+    result = complete_problem(
         check_masked_problem(X, missing, mask, weights, dtype),
         rank,
         method,
@@ -130,6 +130,11 @@ def complete(
         exact_U=False,
         options=options,
     )
+    start = init if isinstance(init, str) or init is None else "given factors"
+    limits = {"tol": tol, "max_iter": max_iter, "time_limit": time_limit, "target_error": target_error}
+    settings = {"method": method, "init": start, **limits, "random_state": plain_seed(random_state)}
+    of_data = {"missing": missing if isinstance(missing, str) else None, "ridge": ridge, "ridge_scaling": ridge_scaling}
+    return replace(result, settings={**settings, **of_data, **options})
 
 
 def complete_problem(

@@ -1,0 +1,272 @@
+"""The command line end to end, as subprocesses: every format, every broken file, every exit code."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.io
+import scipy.sparse as sp
+
+import enmf
+from enmf import tables
+
+ENTRY = [sys.executable, "-m", "enmf.cli"]
+
+
+def run(*arguments, cwd, stdin=None):
+    return subprocess.run([*ENTRY, *map(str, arguments)], cwd=cwd, input=stdin, capture_output=True, text=True)
+
+
+def frame(n=30, m=8, rank=3):
+    rng = np.random.default_rng(0)
+    parts = (np.maximum(rng.random((length, rank)) - 0.3, 0) for length in (n, m))  # zeros: the bound is not met
+    values = next(parts) @ next(parts).T + 0.05 * rng.random((n, m))
+    return pd.DataFrame(values, index=[f"s{i}" for i in range(n)], columns=[f"f{j}" for j in range(m)])
+
+
+def refused(done, *words):
+    """Exit code 2, one line on standard error with these words, no traceback."""
+    assert done.returncode == 2, done
+    assert done.stderr.count("\n") == 1, done.stderr
+    for word in ("enmf: ", *words):
+        assert word in done.stderr, done.stderr
+
+
+# ---------------------------------------------------------------- formats, through the reader
+
+
+def write_all(folder, table):
+    """The same matrix in every format; name of the file -> whether it carries names."""
+    values = table.to_numpy()
+    table.to_csv(folder / "x.csv")
+    table.to_csv(folder / "x.tsv", sep="\t")
+    table.to_csv(folder / "semicolons.csv", sep=";", decimal=",")
+    table.to_csv(folder / "zipped.csv.gz")
+    table.to_csv(folder / "r.csv", index_label=False)  # R: the header has one name less
+    np.savetxt(folder / "plain.csv", values, delimiter=",")
+    table.to_parquet(folder / "x.parquet")
+    np.save(folder / "x.npy", values)
+    np.savez(folder / "x.npz", X=values, other=np.zeros((2, 2)))
+    sp.save_npz(folder / "sparse.npz", sp.csr_array(values))
+    scipy.io.mmwrite(folder / "x.mtx", sp.coo_array(values), precision=17)
+    with gzip.open(folder / "x.mtx.gz", "wb") as file:
+        file.write((folder / "x.mtx").read_bytes())
+    named = ["x.csv", "x.tsv", "semicolons.csv", "zipped.csv.gz", "r.csv", "x.parquet"]
+    return {
+        **dict.fromkeys(named, True),
+        **dict.fromkeys(["plain.csv", "x.npy", "x.npz", "sparse.npz", "x.mtx", "x.mtx.gz"], False),
+    }
+
+
+def test_every_format_gives_the_same_matrix_and_its_names(tmp_path):
+    wanted = frame()
+    for name, named in write_all(tmp_path, wanted).items():
+        found = tables.read(str(tmp_path / name))
+        assert sp.issparse(found.values) == (name in ("sparse.npz", "x.mtx", "x.mtx.gz")), name
+        dense = found.values.toarray() if sp.issparse(found.values) else found.values
+        np.testing.assert_allclose(dense, wanted.to_numpy(), rtol=1e-12, err_msg=name)
+        assert found.rows == (list(wanted.index) if named else None), name
+        assert found.columns == (list(wanted.columns) if named else None), name
+
+
+def test_h5ad(tmp_path):
+    anndata = pytest.importorskip("anndata")
+    wanted = frame()
+    anndata.AnnData(sp.csr_matrix(wanted.to_numpy()), obs=wanted[[]], var=wanted.T[[]]).write_h5ad(tmp_path / "x.h5ad")
+    found = tables.read(str(tmp_path / "x.h5ad"))
+    assert sp.issparse(found.values)
+    assert (found.rows, found.columns) == (list(wanted.index), list(wanted.columns))
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.npy", "x.mtx.gz", "x.parquet"])
+def test_factorize_from_every_format(tmp_path, name):
+    table = frame()
+    write_all(tmp_path, table)
+    done = run("factorize", name, "--rank", 3, "--out", "f.npz", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""  # quiet where nobody looks
+    expected = enmf.factorize(table.to_numpy(), 3, random_state=0)
+    assert f"status: {expected.status}" in done.stdout
+    assert "written: f.npz" in done.stdout
+    held = np.load(tmp_path / "f.npz")
+    np.testing.assert_allclose(held["U"] @ held["V"].T, expected.U @ expected.V.T, rtol=1e-5)
+
+
+# ---------------------------------------------------------------- the commands
+
+
+def test_everything_that_a_run_writes(tmp_path):
+    table = frame()
+    done = run(
+        *("factorize", "-", "--rank", 2, "--out", "f", "--tables", "csv"),
+        *("--certificate", "c.json", "--trace", "t.json", "--seed", 5, "--report", "r.html"),
+        cwd=tmp_path,
+        stdin=table.to_csv(),
+    )
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "r.html").read_text()
+    assert "f7" in page  # names of the input
+    assert "enmf factorize - --rank 2" in page  # the command to repeat it
+    labelled = pd.read_csv(tmp_path / "f.V.csv", index_col=0)
+    assert list(labelled.index) == list(table.columns)
+    result, rows, columns = tables.load_result(str(tmp_path / "f.npz"))
+    np.testing.assert_allclose(labelled.to_numpy(), result.V)
+    assert (rows, columns) == (list(table.index), list(table.columns))
+    certificate = json.loads((tmp_path / "c.json").read_text())
+    assert certificate["error"] == pytest.approx(np.linalg.norm(table - result.U @ result.V.T))
+    assert certificate["settings"]["random_state"] == 5
+    assert certificate["command"].startswith("enmf factorize - --rank 2")
+    trace = json.loads((tmp_path / "t.json").read_text())
+    assert trace[-1].keys() == {"iteration", "phase", "seconds", "error", "kkt", "passes"}
+    assert [row.error for row in result.trace] == [row["error"] for row in trace]
+
+
+def test_certify_and_compare_factors_of_others(tmp_path):
+    table = frame()
+    table.to_csv(tmp_path / "x.csv")
+    first = enmf.factorize(table.to_numpy(), 3, random_state=0)
+    np.savez(tmp_path / "a.npz", U=first.U, V=first.V)
+    np.savez(tmp_path / "b.npz", W=first.U[:, ::-1] * 2, H=first.V[:, ::-1].T / 2)
+    done = run("certify", "x.csv", "b.npz", "--json", cwd=tmp_path)
+    assert json.loads(done.stdout)["error"] == pytest.approx(first.error)
+    done = run("compare", "a.npz", "b.npz", "--data", "x.csv", "--json", cwd=tmp_path)
+    assert [pair["verdict"] for pair in json.loads(done.stdout)] == ["E"]
+
+
+def test_complete_a_table_with_gaps_and_a_list_of_triplets(tmp_path):
+    table = frame(40, 12, 2)
+    gaps = np.random.default_rng(1).random(table.shape) < 0.2
+    table.mask(gaps).to_csv(tmp_path / "gaps.csv")
+    rows, columns = np.nonzero(~gaps)
+    listed = pd.DataFrame({"who": table.index[rows], "what": table.columns[columns], "value": table.to_numpy()[~gaps]})
+    listed.to_csv(tmp_path / "list.csv", index=False)
+    estimates = []
+    for name, more in (("gaps.csv", []), ("list.csv", ["--triplets"])):
+        done = run("complete", name, *more, "--rank", 2, "--predict", "p.csv", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        found = pd.read_csv(tmp_path / "p.csv").set_index(["row", "column"])["estimate"]
+        assert len(found) == gaps.sum()
+        truth = np.array([table.loc[place] for place in found.index])
+        assert np.sqrt(np.mean((found - truth) ** 2)) < 0.2 * table.to_numpy().mean()
+        estimates.append(found)
+    np.testing.assert_allclose(*(found.sort_index() for found in estimates), rtol=0.05, atol=0.01)
+
+
+def test_help_info_and_bench(tmp_path):
+    done = run("factorize", "--help", cwd=tmp_path)
+    assert "Examples" in done.stdout
+    assert "enmf factorize spectra.csv --rank 10\n" in done.stdout  # lines of examples are not run together
+    facts = json.loads(run("info", "--json", cwd=tmp_path).stdout)
+    assert facts["methods"] == enmf.methods()
+    done = run("bench", "show", "nothing.csv", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+# ---------------------------------------------------------------- what goes wrong
+
+
+def test_not_converged_is_3_and_writes(tmp_path):
+    np.save(tmp_path / "x.npy", frame().to_numpy())
+    done = run("factorize", "x.npy", "-r", 3, "--max-iter", 1, "--tol", "1e-12", cwd=tmp_path)
+    assert done.returncode == 3
+    assert "status: max_iter" in done.stdout
+    assert "Traceback" not in done.stderr
+    assert (tmp_path / "x.factors.npz").exists()
+
+
+def test_ctrl_c_is_130_and_writes(tmp_path):
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).random((2000, 500)))
+    command = [*ENTRY, "factorize", "x.npy", "-r", "40", "--tol", "0", "--max-iter", "1000000"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(8)  # well inside the descent, which would go on for hours
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert "status: interrupted" in out
+    assert np.load(tmp_path / "x.factors.npz")["U"].shape == (2000, 40)
+
+
+def broken_files(folder):
+    table = frame()
+    text = table.to_csv().splitlines(keepends=True)
+    np.savez(folder / "whole.npz", X=np.random.default_rng(0).random((300, 300)))
+    (folder / "cut.npz").write_bytes((folder / "whole.npz").read_bytes()[:5000])
+    (folder / "short.csv").write_text("".join(text[:5]) + "s9,1,2\n" + "".join(text[6:]))
+    (folder / "long.csv").write_text("".join(text[:5]) + text[5].strip() + ",7,8\n" + "".join(text[6:]))
+    for name, value in (("text", "many"), ("nan", np.nan), ("negative", -2.5), ("infinite", np.inf)):
+        bad = table.astype(object)
+        bad.loc["s4", "f2"] = value
+        bad.to_csv(folder / f"{name}.csv")
+    (folder / "empty.csv").write_text("")
+    (folder / "header.csv").write_text(text[0])
+    (folder / "folder.csv").mkdir()
+    (folder / "latin.csv").write_bytes("naïve,b\n1,2\n".encode("latin-1"))
+    (folder / "x.xlsx").write_bytes(b"PK")
+    (folder / "wrong.npy").write_bytes(b"this is not an array")
+    (folder / "wrong.mtx").write_text("%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 1.0\n")
+
+
+BROKEN = {
+    "cut.npz": ("damaged", "again"),
+    "short.csv": ("line 6 has 3 fields", "same number"),
+    "long.csv": ("line 6", "same number"),
+    "text.csv": ("data row 5", "'f2'", "'many'", "not a number"),
+    "nan.csv": ("row 5 ('s4'), column 3 ('f2')", "missing", "enmf complete"),
+    "negative.csv": ("row 5 ('s4'), column 3 ('f2')", "negative", ">= 0"),
+    "infinite.csv": ("row 5 ('s4'), column 3 ('f2')", "infinite"),
+    "empty.csv": ("empty",),
+    "header.csv": ("no data",),
+    "missing.csv": ("no such file",),
+    "folder.csv": ("directory",),
+    "latin.csv": ("UTF-8",),
+    "x.xlsx": ("not known", ".csv"),
+    "wrong.npy": ("cannot be read",),
+    "wrong.mtx": ("cannot be read",),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_files_are_refused_in_one_line(tmp_path, name):
+    broken_files(tmp_path)
+    refused(run("factorize", name, "--rank", 2, cwd=tmp_path), name, *BROKEN[name])
+    assert not list(tmp_path.glob("*.factors.npz"))
+
+
+def test_unreadable_file(tmp_path):
+    place = tmp_path / "x.csv"
+    frame().to_csv(place)
+    place.chmod(0)
+    if os.access(place, os.R_OK):
+        pytest.skip("this user may read every file")
+    refused(run("factorize", "x.csv", "-r", 2, cwd=tmp_path), "x.csv", "may not be read", "permission")
+
+
+def test_bad_options_are_refused_before_the_work(tmp_path):
+    frame().to_csv(tmp_path / "x.csv")
+    refused(run("factorize", "x.csv", "-r", 2, "--out", "no/where.npz", cwd=tmp_path), "no/where.npz", "no folder")
+    refused(run("factorize", "x.csv", "-r", 2, "--method", "magic", cwd=tmp_path), "x.csv", "'magic' is not known")
+    assert not list(tmp_path.glob("*.npz"))
+    done = run("factorize", "x.csv", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--rank" in done.stderr
+
+
+def test_bad_triplets_and_names(tmp_path):
+    (tmp_path / "twice.csv").write_text("u,i,r\na,x,1\nb,y,2\na,x,3\n")
+    (tmp_path / "words.csv").write_text("u,i,r\na,x,1\nb,y,good\n")
+    (tmp_path / "names.txt").write_text("one\ntwo\n")
+    for name, words in (("twice.csv", ("more than one value", "data row 3")), ("words.csv", ("data row 2", "number"))):
+        with pytest.raises(tables.InputProblem) as problem:
+            tables.read(str(tmp_path / name), triplets=True)
+        assert all(word in str(problem.value) for word in (name, *words)), problem.value
+    np.save(tmp_path / "x.npy", np.ones((2, 3)))
+    with pytest.raises(tables.InputProblem, match="2 names for the 3 columns"):
+        tables.read(str(tmp_path / "x.npy"), column_names=str(tmp_path / "names.txt"))
