@@ -52,7 +52,8 @@ def assert_same(found, wanted):
     assert found.certificate.lower_bound == pytest.approx(wanted.certificate.lower_bound, rel=1e-6)
     before, after = ({name: p.passes for name, p in r.phases.items() if name != "descent"} for r in (found, wanted))
     assert before == after
-    assert found.n_iter == pytest.approx(wanted.n_iter, rel=0.1, abs=2)  # in float32 rounding decides about the last
+    if wanted.V.dtype == np.float64:  # in float32 rounding decides about the last iterations
+        assert found.n_iter == pytest.approx(wanted.n_iter, rel=0.1, abs=2)
 
 
 # The matrix itself ----------------------------------------------------------------------------------------------------

@@ -238,6 +238,7 @@ class Engine:
             except _lost_inputs():
                 if attempt == ATTEMPTS - 1:
                     raise WorkersLost("workers were lost faster than a pass over X could be repeated") from None
+                time.sleep(0.1 * 2**attempt)  # until the scheduler has noticed
         raise AssertionError  # not reached
 
     def _tasks(
@@ -338,8 +339,9 @@ def _lost_inputs() -> tuple[type[BaseException], ...]:
     from concurrent.futures import CancelledError
 
     from distributed.client import FutureCancelledError
+    from distributed.comm import CommClosedError  # a worker that died while arrays were sent to it
 
-    return CancelledError, FutureCancelledError
+    return CancelledError, FutureCancelledError, CommClosedError
 
 
 def _half_of_memory() -> int:
