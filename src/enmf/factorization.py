@@ -32,6 +32,7 @@ from enmf.validation import (
     Problem,
     check_choice,
     check_factors,
+    check_init,
     check_limits,
     check_penalty,
     check_problem,
@@ -314,13 +315,7 @@ def _check_start(init: Any, method: str, problem: Problem, rank: int) -> str | t
     if init is None:
         own = method != "enmf" and registry.DESCENTS[method].default_start is not None
         return "exterior" if method == "enmf" else "own" if own else "nndsvdar"
-    if isinstance(init, str):
-        return check_choice("init", init, registry.initializations())
-    try:
-        U, V = init
-    except (TypeError, ValueError):
-        raise TypeError("init must be a name or a pair (U, V) of factors") from None
-    return check_factors(U, V, problem.X, rank, problem.scale, ("init U", "init V"))
+    return check_init(init, registry.initializations(), problem.X, rank, problem.scale)
 
 
 def _run(

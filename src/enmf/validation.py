@@ -449,6 +449,17 @@ def check_rank(rank: Any, X: Matrix) -> int:
     return rank
 
 
+def check_init(init: Any, names: list[str], X: Matrix, rank: int, scale: float) -> str | tuple[np.ndarray, np.ndarray]:
+    """A start: one of these names, or a pair of factors."""
+    if isinstance(init, str):
+        return check_choice("init", init, names)
+    try:
+        U, V = init
+    except (TypeError, ValueError):
+        raise TypeError("init must be a name or a pair (U, V) of factors") from None
+    return check_factors(U, V, X, rank, scale, ("init U", "init V"))
+
+
 def check_factors(
     U: Any, V: Any, X: Matrix, rank: int | None, scale: float, names: tuple[str, str] = ("U", "V")
 ) -> tuple[np.ndarray, np.ndarray]:

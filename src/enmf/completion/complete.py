@@ -25,7 +25,7 @@ from enmf.trace import Phase
 from enmf.validation import (
     MaskedProblem,
     check_choice,
-    check_factors,
+    check_init,
     check_limits,
     check_masked_problem,
     check_masked_rank,
@@ -227,13 +227,7 @@ def _sort_options(method: str, options: dict[str, Any]) -> tuple[CompletionOptio
 def _check_start(init: Any, method: str, problem: MaskedProblem, rank: int) -> str | tuple[np.ndarray, np.ndarray]:
     if init is None:
         return "exterior" if method == "enmc" else "random"
-    if isinstance(init, str):
-        return check_choice("init", init, list(STARTS))
-    try:
-        U, V = init
-    except (TypeError, ValueError):
-        raise TypeError("init must be a name or a pair (U, V) of factors") from None
-    return check_factors(U, V, problem.X, rank, problem.scale, ("init U", "init V"))
+    return check_init(init, list(STARTS), problem.X, rank, problem.scale)
 
 
 def _run(
