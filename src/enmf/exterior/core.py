@@ -21,8 +21,8 @@ LIFT_SWEEPS = 5
 
 
 def sample_rows(F: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """At most `count` weighted rows of F, or F itself where it has no more."""
-    if len(F) <= count:
+    """At most `count` weighted rows of F, or F itself where that has less than twice as many."""
+    if len(F) < 2 * count:
         return F
     squares = np.einsum("ij,ij->i", F, F, dtype=np.float64)
     index, weight = draw(squares, count, rng)

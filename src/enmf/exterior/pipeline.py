@@ -130,7 +130,8 @@ def exterior_start(
         U, V = spectrum.factors(rank)
     relative = spectrum.relative_error(rank)
     options = _effort(options, relative)
-    enough = max(ROUNDING, NEGLIGIBLE * relative)
+    # with an exact spectrum the bound can be met to the last digit, on the surrogate: clip nothing then
+    enough = ROUNDING if spectrum.kind == "exact" else max(ROUNDING, NEGLIGIBLE * relative)
     rotations = _rotate(U, V, X, enough, options, monitor, rng)
     best = rotations[0]
     if best.negative_mass <= enough:

@@ -33,7 +33,7 @@ class Rotation:
     R: np.ndarray  # r x r
     start: str
     iterations: int
-    negative_mass_before: float  # share of sum |W| that is negative, without rotation
+    negative_mass_before: float  # share of sum |W| that is negative, without rotation, in the rows it was found on
     negative_mass: float  # the same for W R
     orthogonality_error: float  # ||RᵀR - I||_F
 
