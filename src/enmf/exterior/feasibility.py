@@ -96,7 +96,7 @@ class Path(Method):
     name = "path"
     monotone = False
 
-    def __init__(self, steps: int = 20, softest: float = 1e-3, hardest: float = 1e2) -> None:
+    def __init__(self, steps: int = 40, softest: float = 1e-3, hardest: float = 1e2) -> None:
         self.walls = np.geomspace(softest, hardest, steps)
         self._done = 0
 

@@ -24,7 +24,7 @@ from enmf.stopping import Monitor
 
 ROTATION_ROWS = 20  # rows of the sample that is rotated, for each column
 ROTATION_PASSES = 20  # passes over X whose cost may be spent on rotations beyond the first
-LOW_RANK = 0.12  # relative error of the SVD below which data are nearly of low rank
+LOW_RANK = 0.2  # relative error of the SVD below which data are nearly of low rank
 HARDLY_EXPLAINED = 0.95  # relative error of the SVD above which starts differ by hundredths of a percent
 NEARLY = 1e-2  # negative mass of the spread start below which an accurate SVD pays
 NEGLIGIBLE = 0.005  # share of the relative error below which negative mass is clipped: the error grows by 0.1 % at most
