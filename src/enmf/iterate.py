@@ -91,13 +91,13 @@ class Iterate:
     @property
     def UtU(self) -> np.ndarray:  # r x r
         if self._UtU is None:
-            self._UtU = self.U.T @ self.U
+            self._UtU = parallel.matmul(self.U.T, self.U)
         return self._UtU
 
     @property
     def VtV(self) -> np.ndarray:  # r x r
         if self._VtV is None:
-            self._VtV = self.V.T @ self.V
+            self._VtV = parallel.matmul(self.V.T, self.V)
         return self._VtV
 
     def arrange(self, order: np.ndarray, scale: np.ndarray) -> None:

@@ -1,9 +1,10 @@
 """The one place that arranges threads.
 
-BLAS brings its own threads; our compiled kernels release the GIL and run on a pool of Python threads, each on a
-contiguous range of rows. Pool threads sleep between calls, so the two never fight for a core (OpenMP workers spin after
-each region and double the time of the product that follows). Nothing is exported or set globally: inside
-`limit(n)` both sides use n threads, outside everything is as it was.
+Everything runs on one pool of Python threads: compiled kernels, which release the GIL, and matrix products (`matmul`),
+each thread on a contiguous range. BLAS itself is held at one thread inside `limit`: its own threads keep spinning after
+a product, and the sweep that followed then took twice as long. Pool threads sleep between calls, so nobody fights for a
+core. Decompositions of large matrices, which only BLAS can divide, get its threads back (`lapack`). Nothing is
+exported; outside `limit` everything is as it was.
 
 A range is never split in a way that changes arithmetic, so results do not depend on the number of threads.
 """
@@ -16,10 +17,16 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from typing import Any
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
+
+PRODUCT_BLOCK = 64  # ranges of a product are multiples of it, so that BLAS cuts them alike
+LARGE_SIDE = 256  # decompositions of larger matrices gain from BLAS's threads
+INNER_PARTS = 8  # parts of a long inner dimension, whatever the number of threads
+INNER_LENGTH = 1024  # least length of such a part
 
 _count: ContextVar[int | None] = ContextVar("enmf_threads", default=None)
 _pool: ThreadPoolExecutor | None = None
@@ -34,57 +41,97 @@ def _available_cores() -> int:
         return os.cpu_count() or 1
 
 
-def _default_count() -> int:
-    """As many threads as BLAS may use now (so a limit set by joblib or threadpoolctl holds for us too)."""
-    blas = [lib["num_threads"] for lib in ThreadpoolController().info() if lib["user_api"] == "blas"]
-    return max(1, min([_available_cores(), *blas]))
+class _Blas:
+    """The threads of BLAS, which belong to the whole process: held at one while anybody is inside `limit`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._holders = 0
+        self._allowed = 1  # before the first holder came
+        self._held: Any = None
+
+    @staticmethod
+    @cache
+    def _controller() -> ThreadpoolController:
+        return ThreadpoolController()
+
+    def _limit(self, threads: int) -> Any:
+        return self._controller().limit(limits=threads, user_api="blas")
+
+    def allowed(self) -> int:
+        """Threads that BLAS may use outside `limit`."""
+        with self._lock:
+            if self._holders:
+                return self._allowed
+            blas = [lib["num_threads"] for lib in self._controller().info() if lib["user_api"] == "blas"]
+            return max(1, min([_available_cores(), *blas]))
+
+    def hold(self) -> None:
+        with self._lock:
+            if self._holders == 0:
+                self._allowed = self.allowed()
+                self._held = self._limit(1)
+            self._holders += 1
+
+    def release(self) -> None:
+        with self._lock:
+            self._holders -= 1
+            if self._holders == 0:
+                self._held.restore_original_limits()
+
+    @contextmanager
+    def given(self, threads: int) -> Iterator[None]:
+        with self._limit(threads):
+            yield
+
+
+_blas = _Blas()
 
 
 def count() -> int:
-    """Number of threads our kernels use here."""
+    """Number of threads we use here: by default as many as BLAS may (a limit of joblib or threadpoolctl holds)."""
     current = _count.get()
-    return current if current is not None else _default_count()
+    return current if current is not None else _blas.allowed()
 
 
 @contextmanager
 def limit(n_threads: int | None) -> Iterator[int]:
-    """Run the body with `n_threads` threads for BLAS and for our kernels; None keeps what BLAS is allowed now."""
-    if n_threads is None:
-        token = _count.set(count())
-        try:
-            yield count()
-        finally:
-            _count.reset(token)
-        return
-    token = _count.set(n_threads)
+    """Run the body with `n_threads` threads; None keeps what is allowed now."""
+    threads = count() if n_threads is None else n_threads
+    token = _count.set(threads)
+    _blas.hold()
     try:
-        with ThreadpoolController().limit(limits=n_threads, user_api="blas"):
-            yield n_threads
+        yield threads
     finally:
+        _blas.release()
         _count.reset(token)
+
+
+@contextmanager
+def blas_threads() -> Iterator[None]:
+    """BLAS divides its work itself in the body (other libraries, LAPACK); no call of `matmul` belongs there."""
+    with _blas.given(count()):
+        yield
+
+
+def lapack(function: Callable[..., Any], *matrices: np.ndarray) -> Any:
+    """A decomposition, with the threads of BLAS where they pay."""
+    if count() == 1 or min(matrices[0].shape) < LARGE_SIDE:
+        return function(*matrices)
+    with blas_threads():
+        return function(*matrices)
 
 
 @contextmanager
 def share(tasks: int) -> Iterator[tuple[int, int]]:
     """Divide the threads of the caller among independent tasks: how many run at once, and the threads of each.
 
-    BLAS keeps to that number in the body. The tasks run on threads that know nothing of the caller's limit: each of
-    them has to enter `inside` with the second number.
+    The tasks run on threads that know nothing of the caller's limit: each of them has to enter `limit` with the second
+    number.
     """
     available = count()
     at_once = max(1, min(available, tasks))
-    with ThreadpoolController().limit(limits=available // at_once, user_api="blas"):
-        yield at_once, available // at_once
-
-
-@contextmanager
-def inside(threads: int | None) -> Iterator[None]:
-    """The body's kernels use that many threads (None: as many as BLAS may); BLAS itself is left alone."""
-    token = _count.set(threads if threads is not None else _default_count())
-    try:
-        yield
-    finally:
-        _count.reset(token)
+    yield at_once, available // at_once
 
 
 def _workers(size: int) -> ThreadPoolExecutor:
@@ -124,6 +171,41 @@ def run(kernel: Callable[..., Any], bounds: np.ndarray, *arguments: Any) -> None
         wait(others)
     for future in others:
         future.result()
+
+
+def matmul(A: np.ndarray, B: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """A @ B, in ranges of the longer side of the result; a long inner dimension is summed in parts.
+
+    The result is stored like A: in Fortran order where A is.
+    """
+    if out is None:
+        shape, dtype = (A.shape[0], B.shape[1]), np.result_type(A, B)
+        if A.flags.f_contiguous and not A.flags.c_contiguous:
+            return matmul(B.T, A.T, np.empty(shape[::-1], dtype)).T
+        out = np.empty(shape, dtype)
+    (n, inner), m = A.shape, B.shape[1]
+    parts = min(INNER_PARTS, inner // INNER_LENGTH)
+    if parts > 1 and inner > 4 * max(n, m):
+        partial = np.empty((parts, n, m), out.dtype)
+        borders = np.arange(parts + 1) * inner // parts
+
+        def part(start: int, stop: int) -> None:
+            for i in range(start, stop):
+                inside = slice(borders[i], borders[i + 1])
+                np.matmul(A[:, inside], B[inside], out=partial[i])
+
+        run(part, even_bounds(parts, 2.0 * n * m * inner / parts))
+        return np.sum(partial, axis=0, out=out)
+
+    def rows(start: int, stop: int) -> None:
+        np.matmul(A[start:stop], B, out=out[start:stop])
+
+    def columns(start: int, stop: int) -> None:
+        np.matmul(A, B[:, start:stop], out=out[:, start:stop])
+
+    length, kernel = (n, rows) if n >= m else (m, columns)
+    run(kernel, even_bounds(length, 2.0 * inner * min(n, m), PRODUCT_BLOCK))
+    return out
 
 
 def even_bounds(length: int, work_per_item: float, block: int = 1) -> np.ndarray:

@@ -192,7 +192,8 @@ def run_outside(problem: Problem, setting: Setting, method: str, start: str, rep
         W, H = np.ascontiguousarray(U), np.ascontiguousarray(V.T)
         while True:
             began = time.perf_counter()
-            W, H = outside.advance(method, raw, W, H, chunk)
+            with parallel.blas_threads():
+                W, H = outside.advance(method, raw, W, H, chunk)
             spent += time.perf_counter() - began
             iterations += chunk
             it = Iterate(X, np.maximum(W, 0), np.maximum(H.T, 0))

@@ -18,6 +18,7 @@ from enmf.exterior.rotation import ROUNDING, STARTS, Rotation, negative_share, r
 from enmf.exterior.svd import KINDS, Spectrum, refine, truncated_svd
 from enmf.iterate import Iterate
 from enmf.matrix import LowRankMatrix, Matrix
+from enmf.parallel import matmul
 from enmf.solvers.hals import ExtrapolatedHALS
 from enmf.solvers.loop import run_stage
 from enmf.stopping import Monitor
@@ -123,7 +124,7 @@ def exterior_start(
             monitor.lower_bound = spectrum.lower_bound(rank)
             counter.iterations = 1
     U, V = spectrum.factors(rank)
-    if spectrum.kind == "randomized" and negative_share(np.vstack([U, V]) @ spread(rank)) < NEARLY:
+    if spectrum.kind == "randomized" and negative_share(matmul(np.vstack([U, V]), spread(rank))) < NEARLY:
         with monitor.phase("svd") as counter:  # the optimum is near, so its accuracy decides
             spectrum = refine(X, spectrum, rank)
             counter.iterations += 1
@@ -135,7 +136,7 @@ def exterior_start(
     rotations = _rotate(U, V, X, enough, options, monitor, rng)
     best = rotations[0]
     if best.negative_mass <= enough:
-        return ExteriorStart(_clipped(U @ best.R), _clipped(V @ best.R), spectrum, best)
+        return ExteriorStart(_clipped(matmul(U, best.R)), _clipped(matmul(V, best.R)), spectrum, best)
     whole = LowRankMatrix(*spectrum.factors(len(spectrum.s)))
     core = make_core(whole.A, whole.B, rng) if options.sample else whole
     cheaper = core.cost_per_column < 0.5 * X.cost_per_column
@@ -195,7 +196,9 @@ def _rotate(
                 stop=monitor.out_of_time,
             )
             if rotation.negative_mass <= enough:  # in the sample: look at all rows
-                rotation = replace(rotation, negative_mass=negative_share(np.vstack([U @ rotation.R, V @ rotation.R])))
+                rotation = replace(
+                    rotation, negative_mass=negative_share(np.vstack([matmul(F, rotation.R) for F in (U, V)]))
+                )
             found.append(rotation)
             counter.iterations += rotation.iterations
             if rotation.negative_mass <= enough:

@@ -47,7 +47,7 @@ class _Admm:
 
     def __init__(self, W: np.ndarray, R: np.ndarray, rho: float, adapt: bool, dual: float) -> None:
         self.W, self.R, self.rho, self.adapt = W, R, rho, adapt
-        self.WR = W @ R
+        self.WR = parallel.matmul(W, R)
         self.Y = np.full_like(self.WR, dual / rho)
         self._Z, self._ZY, self._spare = (np.empty_like(self.WR) for _ in range(3))
         self._partial = np.empty((-(-self.WR.size // admm.CHUNK), 4))
@@ -62,8 +62,8 @@ class _Admm:
         bounds = parallel.even_bounds(self.WR.size, 20.0, admm.CHUNK)
         flat = [F.reshape(-1) for F in (self.WR, self.Y, self._Z, self._ZY)]
         parallel.run(admm.split, bounds, *flat, 1.0 / self.rho)
-        self.R = procrustes(self.W.T @ self._ZY)
-        before, self.WR = self.WR, np.matmul(self.W, self.R, out=self._spare)
+        self.R = procrustes(parallel.matmul(self.W.T, self._ZY))
+        before, self.WR = self.WR, parallel.matmul(self.W, self.R, out=self._spare)
         self._spare = before
         flat = [F.reshape(-1) for F in (self.WR, before, self.Y, self._Z)]
         parallel.run(admm.update_dual, bounds, *flat, self._partial)
@@ -145,7 +145,9 @@ def negative_share(W: np.ndarray) -> float:
 
 def procrustes(M: np.ndarray) -> np.ndarray:
     """The orthogonal R that maximizes trace(Rᵀ M)."""
-    C, _, Dt = np.linalg.svd(M)  # numpy, not scipy: each brings its own BLAS, whose threads would fight
+    C, _, Dt = parallel.lapack(
+        np.linalg.svd, M
+    )  # numpy, not scipy: each brings its own BLAS, whose threads would fight
     return C @ Dt
 
 

@@ -25,6 +25,7 @@ import numpy as np
 import scipy.sparse.linalg
 
 from enmf.matrix import DenseMatrix, Matrix
+from enmf.parallel import blas_threads, lapack, matmul
 
 KINDS = ("auto", "exact", "krylov", "randomized")
 EXACT_SIDE = 1024  # "auto" is exact up to this smaller side
@@ -114,13 +115,13 @@ def sharpen(X: Matrix, spectrum: Spectrum, *, rng: np.random.Generator, power_it
             Q = _orthonormal(_gram_times(X, Q))
     CQ = _gram_times(X, Q)
     # Rayleigh-Ritz in the span of Q, then the residual of that basis
-    A = Q.T @ CQ
-    values, rotation = np.linalg.eigh((A + A.T) / 2.0)
+    A = matmul(Q.T, CQ)
+    values, rotation = lapack(np.linalg.eigh, (A + A.T) / 2.0)
     rotation, values = rotation[:, ::-1], values[::-1]
-    Q, CQ = Q @ rotation, CQ @ rotation
+    Q, CQ = matmul(Q, rotation), matmul(CQ, rotation)
     B = CQ - Q * values
     delta = _remainder_norm(X, Q, rng)
-    sums = _upper_sums(values, B.T @ B, delta, spectrum.squared_norm)
+    sums = _upper_sums(values, matmul(B.T, B), delta, spectrum.squared_norm)
     return replace(spectrum, bounds=_remainders(sums, spectrum.squared_norm, _product_rounding(X)))
 
 
@@ -142,11 +143,11 @@ def refine(X: Matrix, spectrum: Spectrum, rank: int) -> Spectrum:
         for _ in range(depth):
             K, new = np.hstack(basis), X.transpose_times(images[-1])
             for _ in range(2):
-                new = new - K @ (K.T @ new)
+                new = new - matmul(K, matmul(K.T, new))
             basis.append(_orthonormal(new))
             images.append(X.times(basis[-1]))
         U, s, T = thin_svd(np.hstack(images))
-        V = np.hstack(basis) @ T[:, :width]
+        V = matmul(np.hstack(basis), T[:, :width])
         spectrum = _fix_signs(replace(spectrum, U=U[:, :width], s=s[:width], V=V))
         if before - spectrum.relative_error(rank) <= REFINED * before:
             break
@@ -156,7 +157,7 @@ def refine(X: Matrix, spectrum: Spectrum, rank: int) -> Spectrum:
 def _exact(X: Matrix, width: int) -> Spectrum:
     gram = X.gram()
     whole = X.squared_norm()
-    values, vectors = np.linalg.eigh(gram)
+    values, vectors = lapack(np.linalg.eigh, gram)
     values, small = np.maximum(values[::-1][:width], 0.0), vectors[:, ::-1][:, :width]
     bounds = _remainders(np.cumsum(values), whole, ROUNDING)
     if isinstance(X, DenseMatrix) and bounds[-1] ** 2 < 1e-8 * whole:
@@ -165,7 +166,7 @@ def _exact(X: Matrix, width: int) -> Spectrum:
     tall = (X.transpose_times if X.shape[0] <= X.shape[1] else X.times)(small)
     # Ritz vectors of the small side, accurate also where the Gram matrix has squared small singular values away
     left, s, turn = thin_svd(tall)
-    small = small @ turn
+    small = matmul(small, turn)
     U, V = (small, left) if X.shape[0] <= X.shape[1] else (left, small)
     return Spectrum(U, s, V, whole, "exact", bounds)
 
@@ -174,7 +175,8 @@ def _lapack(X: DenseMatrix, width: int) -> Spectrum:
     """The full SVD: the remainder comes from its own singular values, not from a difference."""
     X.passes += 1
     array = X.array.astype(np.float64, copy=False)
-    U, s, Vt = np.linalg.svd(array, full_matrices=False)
+    with blas_threads():
+        U, s, Vt = np.linalg.svd(array, full_matrices=False)
     tail = np.sqrt(np.append(np.cumsum((s**2)[::-1])[::-1], 0.0))[1:]  # entry i: error of rank i + 1
     tail = np.maximum(tail - ROUNDING * s[0], 0.0)
     U, s, V = (F[..., :width].astype(X.dtype) for F in (U, s, Vt.T))
@@ -203,7 +205,7 @@ def _randomized(X: Matrix, width: int, power_iterations: int, rng: np.random.Gen
     for _ in range(power_iterations):
         V, _, _ = thin_svd(X.transpose_times(U))
         U, s, turn = thin_svd(X.times(V))
-    return Spectrum(U, s, V @ turn, X.squared_norm(), "randomized")
+    return Spectrum(U, s, matmul(V, turn), X.squared_norm(), "randomized")
 
 
 def _sampled_basis(X: Matrix, width: int, rng: np.random.Generator) -> np.ndarray:
@@ -224,29 +226,30 @@ def thin_svd(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     tall = Y.astype(np.float64, copy=False)
     found = _svd_by_gram(tall)
     if found is None:
-        U, s, Tt = np.linalg.svd(tall, full_matrices=False)
+        with blas_threads():
+            U, s, Tt = np.linalg.svd(tall, full_matrices=False)
         found = U, s, Tt.T
     U, s, T = (F.astype(Y.dtype, copy=False) for F in found)
     return U, s, T
 
 
 def _svd_by_gram(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    values, T = np.linalg.eigh(Y.T @ Y)
+    values, T = lapack(np.linalg.eigh, matmul(Y.T, Y))
     values, T = values[::-1], T[:, ::-1]
     if len(values) == 0 or values[-1] <= 1e-12 * values[0]:
         return None  # squared singular values have lost their digits
     s = np.sqrt(values)
-    U = Y @ (T / s)
+    U = matmul(Y, T / s)
     if values[-1] < 1e-5 * values[0]:  # orthonormal to a few digits only: once more, and put both turns together
-        again = np.linalg.cholesky(U.T @ U)
-        U = U @ np.linalg.inv(again).T
-        left, s, right = np.linalg.svd(again.T @ (s[:, None] * T.T))
-        U, T = U @ left, right.T
+        again = np.linalg.cholesky(matmul(U.T, U))
+        U = matmul(U, np.linalg.inv(again).T)
+        left, s, right = lapack(np.linalg.svd, again.T @ (s[:, None] * T.T))
+        U, T = matmul(U, left), right.T
     return U, s, T
 
 
 def _orthonormal(Y: np.ndarray) -> np.ndarray:
-    return np.linalg.qr(Y)[0]
+    return lapack(np.linalg.qr, Y)[0]
 
 
 def _gram_times(X: Matrix, Q: np.ndarray) -> np.ndarray:
@@ -264,8 +267,8 @@ def _remainder_norm(X: Matrix, Q: np.ndarray, rng: np.random.Generator) -> float
     block = min(NORM_BLOCK, m - width)
 
     def project(Y: np.ndarray) -> np.ndarray:
-        Y = Y - Q @ (Q.T @ Y)
-        return Y - Q @ (Q.T @ Y)
+        Y = Y - matmul(Q, matmul(Q.T, Y))
+        return Y - matmul(Q, matmul(Q.T, Y))
 
     steps = min(NORM_STEPS, max(1, (m - width) // block))
     basis = [_orthonormal(project(rng.standard_normal((m, block))))]
@@ -273,10 +276,10 @@ def _remainder_norm(X: Matrix, Q: np.ndarray, rng: np.random.Generator) -> float
     for _ in range(steps):
         images.append(project(_gram_times(X, basis[-1])))
         K = np.hstack(basis)
-        new = images[-1] - K @ (K.T @ images[-1])
-        basis.append(_orthonormal(project(new - K @ (K.T @ new))))
+        new = images[-1] - matmul(K, matmul(K.T, images[-1]))
+        basis.append(_orthonormal(project(new - matmul(K, matmul(K.T, new)))))
     K, CK = np.hstack(basis[:-1]), np.hstack(images)
-    H = K.T @ CK
+    H = matmul(K.T, CK)
     largest = max(float(np.linalg.eigvalsh((H + H.T) / 2.0)[-1]), 0.0)
     root = np.log(1.648 * np.sqrt(m) / FAILURE ** (1.0 / block)) / (2 * steps - 1)
     if root >= 1.0:

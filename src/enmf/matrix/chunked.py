@@ -184,7 +184,7 @@ def task(
     """One task: read the block where it is not in memory yet, make it ready, call the function."""
     raw = block.load() if hasattr(block, "load") else block
     ready = as_block(raw) if preparation is None else preparation.apply(raw)
-    with parallel.inside(threads):
+    with parallel.limit(threads):
         return function(ready, *more)
 
 

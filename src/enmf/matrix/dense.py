@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
+from enmf import parallel
 from enmf.matrix.base import Matrix, dense_squared_residual, product_cost, row_blocks
 
 
@@ -23,10 +24,10 @@ class DenseMatrix(Matrix):
         return self.array
 
     def _times(self, V: np.ndarray) -> np.ndarray:
-        return (V.T @ self.array.T).T
+        return parallel.matmul(V.T, self.array.T).T
 
     def _transpose_times(self, U: np.ndarray) -> np.ndarray:
-        return (U.T @ self.array).T
+        return parallel.matmul(U.T, self.array).T
 
     def _compute_squared_norm(self) -> float:
         total = 0.0
@@ -49,7 +50,8 @@ class DenseMatrix(Matrix):
         self.passes += 1
         A = self.array if self.shape[0] <= self.shape[1] else self.array.T
         if A.dtype == np.float64:
-            return A @ A.T
+            with parallel.blas_threads():  # a symmetric product, half the work
+                return A @ A.T
         gram = np.zeros((A.shape[0], A.shape[0]))
         for columns in row_blocks(A.shape[1], A.shape[0]):
             block = A[:, columns].astype(np.float64)

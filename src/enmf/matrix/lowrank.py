@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from enmf.matrix.base import Matrix
+from enmf.parallel import matmul
 
 
 class LowRankMatrix(Matrix):
@@ -19,14 +20,14 @@ class LowRankMatrix(Matrix):
         return 2.0 * (self.A.size + self.B.size)
 
     def _times(self, V: np.ndarray) -> np.ndarray:
-        return ((V.T @ self.B) @ self.A.T).T
+        return matmul(matmul(V.T, self.B), self.A.T).T
 
     def _transpose_times(self, U: np.ndarray) -> np.ndarray:
-        return ((U.T @ self.A) @ self.B.T).T
+        return matmul(matmul(U.T, self.A), self.B.T).T
 
     def _compute_squared_norm(self) -> float:
         A, B = self.A.astype(np.float64, copy=False), self.B.astype(np.float64, copy=False)
-        return float(np.vdot(A.T @ A, B.T @ B))
+        return float(np.vdot(matmul(A.T, A), matmul(B.T, B)))
 
     def row_squares(self) -> np.ndarray:
         A, B = self.A.astype(np.float64, copy=False), self.B.astype(np.float64, copy=False)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from enmf.iterate import Iterate
+from enmf.parallel import matmul
 from enmf.solvers.base import Method
 
 
@@ -52,7 +53,7 @@ class AOADMM(Method):
             return F, Y
         inverse = np.linalg.inv(G + np.asarray(rho, G.dtype) * np.eye(len(G), dtype=G.dtype))
         for _ in range(self.inner):
-            T = (B + np.asarray(rho, B.dtype) * (F + Y)) @ inverse
+            T = matmul(B + np.asarray(rho, B.dtype) * (F + Y), inverse)
             new = np.maximum(T - Y, 0)
             moved = float(np.linalg.norm(new - F))
             F = new

@@ -19,6 +19,7 @@ from typing import ClassVar
 import numpy as np
 
 from enmf.iterate import Iterate, inner
+from enmf.parallel import matmul
 from enmf.solvers.base import Method
 
 ARMIJO = 0.01
@@ -65,7 +66,7 @@ def projected_gradient_nnls(
         return F, 0
     step = 1.0 / norm
     for count in range(max_steps):
-        D = F @ G - B
+        D = matmul(F, G) - B
         projected = D[(D < 0) | (F > 0)].astype(np.float64, copy=False)
         if np.sqrt(projected @ projected) <= tolerance:
             return F, count
@@ -79,7 +80,7 @@ def _armijo(F: np.ndarray, D: np.ndarray, G: np.ndarray, step: float) -> tuple[n
     def trial(size: float) -> tuple[np.ndarray, bool]:
         new = np.maximum(F - np.asarray(size, F.dtype) * D, 0)
         d = new - F
-        return new, (1.0 - ARMIJO) * inner(D, d) + 0.5 * inner(d, d @ G) <= 0.0
+        return new, (1.0 - ARMIJO) * inner(D, d) + 0.5 * inner(d, matmul(d, G)) <= 0.0
 
     new, enough = trial(step)
     if enough:
@@ -120,4 +121,4 @@ class ProjectedALS(Method):
 
 def _project(G: np.ndarray, B: np.ndarray) -> np.ndarray:
     """max(0, B G⁺)."""
-    return np.asfortranarray(np.maximum(B @ np.linalg.pinv(G, hermitian=True), 0))
+    return np.asfortranarray(np.maximum(matmul(B, np.linalg.pinv(G, hermitian=True)), 0))

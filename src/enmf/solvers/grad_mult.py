@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from enmf.iterate import Iterate
+from enmf.parallel import matmul
 from enmf.solvers.base import Method
 
 
@@ -30,11 +31,11 @@ class GradMult(Method):
         it.set_V(self._update(it.V, *it.normal_V()))
 
     def _update(self, F: np.ndarray, G: np.ndarray, B: np.ndarray) -> np.ndarray:
-        D = F @ G
+        D = matmul(F, G)
         D -= B
         mean = F.mean()
         bar = np.where(D < 0, np.maximum(F, np.asarray(self.sigma * mean, F.dtype)), F)
-        denominator = bar @ G
+        denominator = matmul(bar, G)
         denominator += np.asarray(self.delta * denominator.mean() + np.finfo(F.dtype).tiny, F.dtype)
         bar /= denominator
         bar *= D

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from enmf.iterate import Iterate
+from enmf.parallel import matmul
 from enmf.solvers.base import Method
 
 
@@ -33,7 +34,7 @@ class MultiplicativeUpdates(Method):
         it.set_V(self._update(it.V, *it.normal_V()))
 
     def _update(self, F: np.ndarray, G: np.ndarray, B: np.ndarray) -> np.ndarray:
-        denominator = F @ G
+        denominator = matmul(F, G)
         factor = np.ones_like(F)
         np.divide(np.maximum(B, 0), denominator, out=factor, where=denominator > 0)
         new = F * factor

@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from enmf.iterate import Iterate
+from enmf.parallel import matmul
 from enmf.solvers.als import AlternatingNNLS
 from enmf.solvers.base import Method
 
@@ -31,14 +32,14 @@ def optimal_gradient_nnls(
     size = np.asarray(1.0 / lipschitz, F.dtype)
     Y, a = F, 1.0
     for count in range(max_steps):
-        D = Y @ G - B
+        D = matmul(Y, G) - B
         if count == 0 and _projected_norm(F, D) <= tolerance:
             return F, 0
         new = np.maximum(Y - size * D, 0)
         step = new - F
         if count > 0 and np.vdot(D.T, step.T) > 0:
             Y, a = F, 1.0
-            D = Y @ G - B
+            D = matmul(Y, G) - B
             new = np.maximum(Y - size * D, 0)
             step = new - F
         if np.linalg.norm(new - Y) * lipschitz <= tolerance:
@@ -106,4 +107,4 @@ class FPGM(Method):
         self._lipschitz[which] = lipschitz
         weight = min(momentum, 0.9999 * float(np.sqrt(before / lipschitz)))
         ahead = F + np.asarray(weight, F.dtype) * (F - old)
-        return np.asfortranarray(np.maximum(ahead - np.asarray(1.0 / lipschitz, F.dtype) * (ahead @ G - B), 0))
+        return np.asfortranarray(np.maximum(ahead - np.asarray(1.0 / lipschitz, F.dtype) * (matmul(ahead, G) - B), 0))
