@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
+LEAST_WORK = 2_000_000  # flops of a range: waking a thread takes as long, some hundred microseconds at worst
 PRODUCT_BLOCK = 64  # ranges of a product are multiples of it, so that BLAS cuts them alike
 LARGE_SIDE = 256  # decompositions of larger matrices gain from BLAS's threads
 INNER_PARTS = 8  # parts of a long inner dimension, whatever the number of threads
@@ -211,10 +212,10 @@ def matmul(A: np.ndarray, B: np.ndarray, out: np.ndarray | None = None) -> np.nd
 def even_bounds(length: int, work_per_item: float, block: int = 1) -> np.ndarray:
     """Borders of equal ranges of 0..length, multiples of `block`; fewer ranges when there is little work.
 
-    `work_per_item` is in flops; handing a range to another thread costs about 50 microseconds.
+    `work_per_item` is in flops.
     """
     blocks = -(-length // block)
-    useful = max(1, int(length * work_per_item / 200_000))
+    useful = max(1, int(length * work_per_item / LEAST_WORK))
     parts = max(1, min(count(), blocks, useful))
     borders = (np.arange(parts + 1) * blocks // parts) * block
     borders[-1] = length
@@ -222,9 +223,9 @@ def even_bounds(length: int, work_per_item: float, block: int = 1) -> np.ndarray
 
 
 def balanced_bounds(indptr: np.ndarray, work_per_entry: float) -> np.ndarray:
-    """Borders of row ranges with equally many stored entries (CSR `indptr`)."""
+    """Borders of row ranges with equally many stored entries (CSR `indptr`), which cost more than dense ones."""
     entries = int(indptr[-1])
-    useful = max(1, int(entries * work_per_entry / 200_000))
+    useful = max(1, int(8.0 * entries * work_per_entry / LEAST_WORK))
     parts = max(1, min(count(), len(indptr) - 1, useful))
     borders = np.searchsorted(indptr, np.arange(parts + 1) * (entries / parts), side="left")
     borders[0], borders[-1] = 0, len(indptr) - 1
