@@ -25,7 +25,7 @@ from threadpoolctl import ThreadpoolController
 
 LEAST_WORK = 2_000_000  # flops of a range: waking a thread takes as long, some hundred microseconds at worst
 PRODUCT_BLOCK = 64  # ranges of a product are multiples of it, so that BLAS cuts them alike
-LARGE_SIDE = 256  # decompositions of larger matrices gain from BLAS's threads
+LARGE_SIDE = 1000  # decompositions of larger matrices gain from BLAS's threads
 INNER_PARTS = 8  # parts of a long inner dimension, whatever the number of threads
 INNER_LENGTH = 1024  # least length of such a part
 

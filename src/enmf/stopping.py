@@ -104,6 +104,11 @@ class Monitor:
         """Asked between iterations of phases that cannot return factors yet."""
         return self.interrupted or self._timed_out()
 
+    def arrived(self, error: float) -> bool:
+        """Whether an error (in units of the run) is as small as was asked for."""
+        target = self.stopping.target_error
+        return target is not None and error * self.unit <= target
+
     @contextmanager
     def phase(self, name: str) -> Iterator[_PhaseCounter]:
         """Add the cost of the body to the phase of that name."""
@@ -141,7 +146,7 @@ class Monitor:
             return "global_optimum"
         if kkt <= effective_tol(limits.tol, error, self.whole):
             return "converged"
-        if limits.target_error is not None and error * self.unit <= limits.target_error:
+        if self.arrived(error):
             return "target_reached"
         if self._timed_out():
             return "timeout"

@@ -7,6 +7,7 @@ rotations are tried, the one with the smallest error going on. Otherwise the one
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 from enmf.exterior import feasibility
 from enmf.exterior.core import lift, make_core, sample_rows
 from enmf.exterior.rotation import ROUNDING, STARTS, Rotation, negative_share, rotate, spread
-from enmf.exterior.svd import KINDS, Spectrum, refine, truncated_svd
+from enmf.exterior.svd import KINDS, Spectrum, glance, plan, power, refine, truncated_svd
 from enmf.iterate import Iterate
 from enmf.matrix import LowRankMatrix, Matrix
 from enmf.parallel import matmul
@@ -119,20 +120,12 @@ def exterior_start(
 ) -> ExteriorStart:
     """Phases 1 to 3 (or 2 and 3, given a spectrum). The factors are the rotated SVD itself when it is nonnegative."""
     if spectrum is None:
-        with monitor.phase("svd") as counter:
-            spectrum = truncated_svd(X, rank, kind=options.svd, power_iterations=options.power_iterations, rng=rng)
-            monitor.lower_bound = spectrum.lower_bound(rank)
-            counter.iterations = 1
+        spectrum = _decompose(X, rank, options, monitor, rng)
+        monitor.lower_bound = spectrum.lower_bound(rank)
     U, V = spectrum.factors(rank)
-    if spectrum.kind == "randomized" and negative_share(matmul(np.vstack([U, V]), spread(rank))) < NEARLY:
-        with monitor.phase("svd") as counter:  # the optimum is near, so its accuracy decides
-            spectrum = refine(X, spectrum, rank)
-            counter.iterations += 1
-        U, V = spectrum.factors(rank)
     relative = spectrum.relative_error(rank)
     options = _effort(options, relative)
-    # with an exact spectrum the bound can be met to the last digit, on the surrogate: clip nothing then
-    enough = ROUNDING if spectrum.kind == "exact" else max(ROUNDING, NEGLIGIBLE * relative)
+    enough = _clippable(spectrum, rank)
     rotations = _rotate(U, V, X, enough, options, monitor, rng)
     best = rotations[0]
     if best.negative_mass <= enough:
@@ -151,6 +144,40 @@ def exterior_start(
         return ExteriorStart(U, V, spectrum, rotations[chosen])
     it = _enter(X, U @ best.R, V @ best.R, options, monitor)
     return ExteriorStart(it.U, it.V, spectrum, best)
+
+
+def _decompose(X: Matrix, rank: int, options: ExteriorOptions, monitor: Monitor, rng: np.random.Generator) -> Spectrum:
+    """Phase 1. Where the optimum seems to be near, its accuracy decides: then it is refined.
+
+    A refined spectrum whose spread start is nonnegative is a factorization already; the trace says so.
+    """
+    kind, width = plan(X, rank, options.svd)
+    with monitor.phase("svd") as counter:
+        counter.iterations = 1
+        if kind != "randomized":
+            return truncated_svd(X, rank, kind=kind, rng=rng)
+        first = glance(X, width, rng)
+        turn = spread(rank).astype(X.dtype)
+        if negative_share(np.vstack([matmul(F, turn) for F in first.factors(rank)])) >= NEARLY:
+            return power(X, first, options.power_iterations)
+        for spectrum in refine(X, first, rank):
+            U, V = (matmul(F, turn) for F in spectrum.factors(rank))
+            if negative_share(np.vstack([U, V])) <= _clippable(spectrum, rank):
+                it = Iterate(X, _clipped(U), _clipped(V))
+                with monitor.measuring():
+                    error = math.sqrt(max(it.squared_error(), 0.0))
+                monitor.record(counter.iterations, "svd", error, math.nan, it.U, it.V)
+                if monitor.arrived(error):
+                    break
+            counter.iterations += 1
+            if monitor.out_of_time():
+                break
+        return spectrum
+
+
+def _clippable(spectrum: Spectrum, rank: int) -> float:
+    """Negative mass that may be clipped; none of an exact spectrum, whose bound can be met to the last digit."""
+    return ROUNDING if spectrum.kind == "exact" else max(ROUNDING, NEGLIGIBLE * spectrum.relative_error(rank))
 
 
 def _effort(options: ExteriorOptions, relative: float) -> ExteriorOptions:

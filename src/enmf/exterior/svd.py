@@ -19,6 +19,7 @@ own waiting threads, and alternating between the two made the rotation 17 times 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -32,8 +33,8 @@ EXACT_SIDE = 1024  # "auto" is exact up to this smaller side
 ROUNDING = 64 * np.finfo(np.float64).eps  # of ||X||², in sums of squares and of eigenvalues
 FAILURE = 1e-9  # probability that the bound of an iterative SVD is too high
 SAMPLED_ROWS = 8  # rows of the sample that begins a randomized SVD, for each column of the block
-REFINED = 1e-4  # a cycle of `refine` that reduces the error by less is the last
-REFINING_CYCLES = 5
+ROUGH, REFINED = 3e-4, 1e-6  # steps of `refine` that reduce the error by less: a first spectrum, the last one
+LARGEST = 6  # columns of the basis of `refine`, in widths
 NORM_BLOCK = 8  # independent starts of the norm estimate
 NORM_STEPS = 8  # Lanczos steps of the norm estimate
 
@@ -86,6 +87,16 @@ def truncated_svd(
     power_iterations : int
         Products with XᵀX in the randomized kind, which makes 1 + 2 power_iterations passes.
     """
+    kind, width = plan(X, rank, kind, oversampling)
+    if kind == "exact":
+        return _fix_signs(_exact(X, width))
+    if kind == "krylov":
+        return _fix_signs(_krylov(X, width, rng))
+    return power(X, glance(X, width, rng), power_iterations)
+
+
+def plan(X: Matrix, rank: int, kind: str = "auto", oversampling: int | None = None) -> tuple[str, int]:
+    """The kind of SVD that "auto" stands for, and the number of its triplets."""
     side = min(X.shape)
     extra = max(10, min(rank, 40)) if oversampling is None else oversampling
     width = min(rank + extra, side)
@@ -93,13 +104,34 @@ def truncated_svd(
         kind = "exact" if side <= EXACT_SIDE else "randomized"
     if kind != "exact" and width >= side - 1:
         kind = "exact"  # an iteration would span the whole space
-    if kind == "exact":
-        spectrum = _exact(X, width)
-    elif kind == "krylov":
-        spectrum = _krylov(X, width, rng)
-    else:
-        spectrum = _randomized(X, width, power_iterations, rng)
-    return _fix_signs(spectrum)
+    return kind, width
+
+
+def glance(X: Matrix, width: int, rng: np.random.Generator) -> Spectrum:
+    """A rough spectrum of a sample of the rows of X (its U has as many rows), at a fraction of a pass.
+
+    Its V is as good as a random block after one product with XᵀX.
+    """
+    rows = SAMPLED_ROWS * width
+    sample = X if 2 * rows > X.shape[0] else X.sample_rows(rows, rng)
+    V, _, _ = thin_svd(sample.transpose_times(rng.standard_normal((sample.shape[0], width)).astype(X.dtype)))
+    if sample is not X:
+        V, _, _ = thin_svd(sample.transpose_times(sample.times(V)))
+    U, s, turn = thin_svd(sample.times(V))
+    return _fix_signs(Spectrum(U, s, matmul(V, turn), X.squared_norm(), "randomized"))
+
+
+def power(X: Matrix, first: Spectrum, iterations: int) -> Spectrum:
+    """Power iterations from a glance at X."""
+    U, s, V = first.U, first.s, first.V
+    if U.shape[0] != X.shape[0]:
+        U, s, turn = thin_svd(X.times(V))
+        V = matmul(V, turn)
+    for _ in range(iterations):
+        V, _, _ = thin_svd(X.transpose_times(U))
+        U, s, turn = thin_svd(X.times(V))
+        V = matmul(V, turn)
+    return _fix_signs(replace(first, U=U, s=s, V=V))
 
 
 def sharpen(X: Matrix, spectrum: Spectrum, *, rng: np.random.Generator, power_iterations: int = 3) -> Spectrum:
@@ -125,33 +157,53 @@ def sharpen(X: Matrix, spectrum: Spectrum, *, rng: np.random.Generator, power_it
     return replace(spectrum, bounds=_remainders(sums, spectrum.squared_norm, _product_rounding(X)))
 
 
-def refine(X: Matrix, spectrum: Spectrum, rank: int) -> Spectrum:
-    """A randomized spectrum made accurate, by cycles of block Krylov iteration from its right singular vectors.
+def refine(X: Matrix, spectrum: Spectrum, rank: int) -> Iterator[Spectrum]:
+    """Better and better spectra by block Krylov iteration from the leading right singular vectors.
 
-    For data whose unconstrained optimum is (nearly) nonnegative: there it is the descent. Ends when a cycle reduces the
-    error of this rank by less than the share REFINED; what is left is much less. A cycle of depth d costs 2 d + 1
-    passes, and gains as much as many power iterations where the singular values decay slowly.
+    For data whose unconstrained optimum is (nearly) nonnegative: there it is the descent. A block of half the rank and
+    many steps gain more than a whole block and few, for the same products with X. The first spectrum comes when a step
+    reduces the error by less than the share ROUGH, the last when it does by less than REFINED, or when the basis has
+    grown to LARGEST times the width.
     """
-    if spectrum.kind != "randomized":
-        return spectrum
     width = len(spectrum.s)
-    depth = max(1, min(4, min(X.shape) // (4 * width)))
-    for _ in range(REFINING_CYCLES):
-        before = spectrum.relative_error(rank)
-        basis = [np.ascontiguousarray(spectrum.V)]
-        images = [X.times(basis[0])]
-        for _ in range(depth):
-            K, new = np.hstack(basis), X.transpose_times(images[-1])
-            for _ in range(2):
-                new = new - matmul(K, matmul(K.T, new))
-            basis.append(_orthonormal(new))
-            images.append(X.times(basis[-1]))
-        U, s, T = thin_svd(np.hstack(images))
-        V = matmul(np.hstack(basis), T[:, :width])
-        spectrum = _fix_signs(replace(spectrum, U=U[:, :width], s=s[:width], V=V))
-        if before - spectrum.relative_error(rank) <= REFINED * before:
-            break
-    return spectrum
+    block = max(min(rank // 2, 128), min(10, width))
+    most = min(LARGEST * width, min(X.shape) // 2)
+    basis = np.empty((X.shape[1], most), X.dtype, order="F")
+    basis[:, :block] = spectrum.V[:, :block]
+    images = [X.times(basis[:, :block])]
+    gram = np.zeros((0, 0))
+    before, rough = float("inf"), True
+    while True:
+        new = np.vstack([matmul(image.T, images[-1]) for image in images]).astype(np.float64)
+        gram = np.block([[gram, new[:-block]], [new.T]])
+        size = len(gram)
+        full = size + block > most
+        if size > rank + block or full:
+            values = lapack(np.linalg.eigvalsh, gram)[::-1]
+            rest = max(spectrum.squared_norm - float(values[:rank].sum()), 0.0) ** 0.5
+            gain = 1.0 - rest / before if before > 0 else 0.0
+            done = full or gain <= REFINED
+            if done or (rough and gain <= ROUGH):
+                rough = False
+                yield _fix_signs(_ritz(spectrum, basis[:, :size], images, gram))
+            if done:
+                return
+            before = rest
+        known, ahead = basis[:, :size], X.transpose_times(images[-1])
+        for _ in range(2):
+            ahead -= matmul(known, matmul(known.T, ahead))
+        basis[:, size : size + block] = _orthonormal(ahead)
+        images.append(X.times(basis[:, size : size + block]))
+
+
+def _ritz(spectrum: Spectrum, basis: np.ndarray, images: list[np.ndarray], gram: np.ndarray) -> Spectrum:
+    """As many singular triplets as `spectrum` has, from a basis and X times it."""
+    width = min(len(spectrum.s), len(gram))
+    values, T = lapack(np.linalg.eigh, gram)
+    s, T = np.sqrt(np.maximum(values[::-1][:width], 0.0)), T[:, ::-1][:, :width]
+    dtype = spectrum.V.dtype
+    U = matmul(np.hstack(images), (T / np.where(s > 0, s, 1.0)).astype(dtype))
+    return replace(spectrum, U=U, s=s.astype(dtype), V=matmul(basis, T.astype(dtype)), kind="krylov")
 
 
 def _exact(X: Matrix, width: int) -> Spectrum:
@@ -197,28 +249,6 @@ def _krylov(X: Matrix, width: int, rng: np.random.Generator) -> Spectrum:
     U, s, Vt = scipy.sparse.linalg.svds(operator, k=width, v0=start, solver="arpack")
     order = np.argsort(-s)
     return Spectrum(U[:, order], s[order], Vt[order].T, X.squared_norm(), "krylov")
-
-
-def _randomized(X: Matrix, width: int, power_iterations: int, rng: np.random.Generator) -> Spectrum:
-    V = _sampled_basis(X, width, rng)
-    U, s, turn = thin_svd(X.times(V))
-    for _ in range(power_iterations):
-        V, _, _ = thin_svd(X.transpose_times(U))
-        U, s, turn = thin_svd(X.times(V))
-    return Spectrum(U, s, matmul(V, turn), X.squared_norm(), "randomized")
-
-
-def _sampled_basis(X: Matrix, width: int, rng: np.random.Generator) -> np.ndarray:
-    """An orthonormal basis (m x width) near the leading right singular vectors, from a sample of the rows of X.
-
-    As good as a random block after one product with XᵀX, at a fraction of a pass.
-    """
-    rows = SAMPLED_ROWS * width
-    sample = X if 2 * rows > X.shape[0] else X.sample_rows(rows, rng)
-    V, _, _ = thin_svd(sample.transpose_times(rng.standard_normal((sample.shape[0], width)).astype(X.dtype)))
-    if sample is not X:
-        V, _, _ = thin_svd(sample.transpose_times(sample.times(V)))
-    return V
 
 
 def thin_svd(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

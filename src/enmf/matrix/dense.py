@@ -24,10 +24,10 @@ class DenseMatrix(Matrix):
         return self.array
 
     def _times(self, V: np.ndarray) -> np.ndarray:
-        return parallel.matmul(V.T, self.array.T).T
+        return parallel.matmul(np.asfortranarray(V).T, self.array.T).T
 
     def _transpose_times(self, U: np.ndarray) -> np.ndarray:
-        return parallel.matmul(U.T, self.array).T
+        return parallel.matmul(np.asfortranarray(U).T, self.array).T
 
     def _compute_squared_norm(self) -> float:
         total = 0.0
