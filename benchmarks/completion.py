@@ -307,7 +307,7 @@ def _stars(p: float) -> str:
 
 
 def _spread(values: list[float], digits: int = 4) -> str:
-    return f"{mean(values):.{digits}f} ± {stdev(values) if len(values) > 1 else 0.0:.{digits}f}"
+    return f"{mean(values):.{digits}f}" + (f" ± {stdev(values):.{digits}f}" if len(values) > 1 else "")
 
 
 def report(table: Lines, tests: Lines) -> str:
@@ -361,7 +361,8 @@ def report(table: Lines, tests: Lines) -> str:
         "",
         "## What was chosen on the validation part",
         "",
-        "A tenth of the training ratings; the test ratings took no part in it. RMSE by ridge:",
+        "A tenth of the training ratings; the test ratings took no part in it. RMSE by ridge (where the best one has no",
+        "neighbour on a side, the search was not finished):",
         "",
         "| r | method | " + " | ".join(map(str, RIDGES)) + " |",
         "|---|---|" + "---|" * len(RIDGES),
