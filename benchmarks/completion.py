@@ -361,7 +361,7 @@ def report(table: Lines, tests: Lines) -> str:
         "",
         "## What was chosen on the validation part",
         "",
-        "A tenth of the training ratings; the test ratings took no part in it. RMSE by ridge (where the best one has no",
+        "A tenth of the training ratings; the test ratings took no part in it. RMSE by ridge (where the best has no",
         "neighbour on a side, the search was not finished):",
         "",
         "| r | method | " + " | ".join(map(str, RIDGES)) + " |",
