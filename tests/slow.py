@@ -172,3 +172,25 @@ def masked_kkt(X, W, U, V, ridge_U, ridge_V):
     pU = np.where(U > 0, dU, np.minimum(dU, 0))
     pV = np.where(V > 0, dV, np.minimum(dV, 0))
     return np.sqrt((pU**2).sum() + (pV**2).sum()) / (W * X**2).sum() ** 0.75
+
+
+def masked_certificate(X, W, U, V, ridge_U, ridge_V, fixed=None):
+    """Error, KKT figures and shares on the observed entries from their definitions; W is 0 where X is missing."""
+    X = np.where(W > 0, X, 0.0)
+    if not (ridge_U.any() or ridge_V.any()):
+        u, v = np.linalg.norm(U, axis=0), np.linalg.norm(V, axis=0)
+        U, V = U * np.sqrt(v / u), V * np.sqrt(u / v)
+    residual = W * (U @ V.T - X)
+    gradients = {"U": residual @ V + ridge_U[:, None] * U, "V": residual.T @ U + ridge_V[:, None] * V}
+    free = [(D, F) for (name, D), F in zip(gradients.items(), (U, V)) if name != fixed]
+    projected = sum((np.where(F > 0, D, np.minimum(D, 0)) ** 2).sum() for D, F in free)
+    whole, count, total = (W * X**2).sum(), (W > 0).sum(), W.sum()
+    figures = {
+        "error": np.sqrt((W * (X - U @ V.T) ** 2).sum()),
+        "kkt": np.sqrt(projected) * (count / total) ** 0.25 / whole**0.75,  # of weights with mean 1
+        "kkt_max": max((D * F).max() for D, F in free),
+        "kkt_sum": sum((D * F).sum() for D, F in free),
+        "min_gradient": min(D.min() for D, _ in free),
+        "observed": count,
+    }
+    return figures, [(W * X * np.outer(u, v)).sum() / whole for u, v in zip(U.T, V.T)]

@@ -155,3 +155,75 @@ def test_bad_factors_are_named(change, message):
     X, U, V = problems.unique_exact()
     with pytest.raises(ValueError, match=message):
         enmf.certify(X, *change(U, V))
+
+
+HOW = ("nan", "mask", "missing", "sparse mask", "unstored", "weights", "sparse weights")
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=SEEDS,
+    how=st.sampled_from(HOW),
+    ridge=st.sampled_from([0.0, 0.3, (0.2, 0.0)]),
+    scaling=st.sampled_from(["entries", "none"]),
+    fixed=st.sampled_from([None, "U", "V"]),
+    share=st.sampled_from([0.1, 0.6]),
+)
+def test_masked_figures_agree_with_the_plain_transcription(seed, how, ridge, scaling, fixed, share):
+    rng = np.random.default_rng(seed)
+    X, seen = rng.random((20, 15)) * 1000, rng.random((20, 15)) >= share
+    U, V = (rng.random((length, 3)) * (rng.random((length, 3)) < 0.8) + 0.0 for length in (20, 15))
+    U[0], V[0] = 1.0, 1.0
+    W = np.where(seen, rng.random((20, 15)) * 5 + 0.1, 0.0) if "weights" in how else seen.astype(float)
+    rows, columns = np.nonzero(seen)
+    stored = sp.csr_array((X[rows, columns], (rows, columns)), shape=X.shape)
+    data, options = {
+        "nan": (np.where(seen, X, np.nan), {}),
+        "mask": (X, {"mask": seen}),
+        "missing": (X, {"missing": ~seen}),
+        "sparse mask": (sp.csr_array(X), {"mask": sp.csr_array(seen)}),
+        "unstored": (stored, {"missing": "unstored"}),
+        "weights": (X, {"weights": W}),
+        "sparse weights": (stored, {"missing": "unstored", "weights": sp.csr_array(W)}),
+    }[how]
+    c = enmf.certify(data, U, V, ridge=ridge, ridge_scaling=scaling, fixed=fixed, **options)
+    pair = ridge if isinstance(ridge, tuple) else (ridge, ridge)
+    p, q = (
+        value * (W.sum(axis=axis) if scaling == "entries" else np.ones(length))
+        for value, axis, length in zip(pair, (1, 0), X.shape)
+    )
+    figures, shares = slow.masked_certificate(X, W, U, V, p, q, fixed)
+    for name, value in figures.items():
+        assert getattr(c, name) == pytest.approx(value, rel=1e-8), name
+    assert [component.share for component in c.components] == pytest.approx(shares, rel=1e-8)
+    assert c.lower_bound == 0.0
+
+
+def test_certify_agrees_with_the_result_of_complete():
+    X = problems.low_rank_noisy() * 2.0**300
+    X[::3, ::2] = np.nan
+    for options in ({}, {"ridge": 0.01 * 2.0**300}, {"weights": np.random.default_rng(0).random(X.shape)}):
+        result = enmf.complete(X, 4, random_state=0, tol=1e-7, max_iter=5000, **options)
+        own, c = result.certificate.to_dict(), enmf.certify(X, result.U, result.V, tol=1e-7, **options).to_dict()
+        for name in ("error", "relative_error", "observed", "lower_bound"):
+            assert c[name] == pytest.approx(own[name], rel=1e-7), name
+        assert c["kkt"] == pytest.approx(own["kkt"], abs=1e-12)
+        assert c["stationary"]
+        assert [part["norm"] for part in c["components"]] == pytest.approx([part["norm"] for part in own["components"]])
+        if "ridge" not in options:
+            assert sum(part["share"] for part in c["components"]) == pytest.approx(1 - c["relative_error"] ** 2)
+        assert f"observed entries           {int(np.isfinite(X).sum())}" in str(result.certificate)
+        json.dumps(c)
+
+
+def test_certify_of_a_masked_problem_guesses_nothing():
+    X, U, V = problems.unique_exact()
+    with pytest.raises(ValueError, match="say what its unstored entries are"):
+        enmf.certify(sp.csr_array(X), U, V, ridge=0.1)
+    with pytest.raises(ValueError, match="contains NaN"):
+        enmf.certify(sp.csr_array(np.where(X > 1, np.nan, X)), U, V)
+    with pytest.raises(ValueError, match="shape of X"):
+        enmf.certify(X, U, V, mask=np.ones((2, 2), dtype=bool))
+    complete = enmf.certify(X, U, V, mask=np.ones(X.shape, dtype=bool))
+    assert complete == enmf.certify(X, U, V)
+    assert complete.observed is None

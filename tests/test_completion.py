@@ -167,15 +167,45 @@ def test_weights_stand_for_repetition():
     assert (a.U[::7] == 0).all()
 
 
-def test_permuting_rows_permutes_the_answer():
+@pytest.mark.parametrize("method", enmf.completion_methods())
+@pytest.mark.parametrize("seed", [0, 1])
+def test_permuting_rows_permutes_the_answer(method, seed):
+    X = ratings(seed=seed)
+    order = np.random.default_rng(4).permutation(len(X))
+    limits = (
+        {"tol": 1e-8, "max_iter": 5000} if method != "adm" and method != "masked-mu" else {"tol": 0, "max_iter": 30}
+    )
+    options = {"ridge": 0.05, "random_state": seed, **limits}
+    plain = enmf.complete(X, 3, method, **options)
+    for permuted in (X[order], as_sparse(X[order])):
+        missing = "unstored" if sp.issparse(permuted) else "nan"
+        found = enmf.complete(permuted, 3, method, missing=missing, **options)
+        np.testing.assert_allclose(found.U, plain.U[order], atol=1e-6)
+        np.testing.assert_allclose(found.V, plain.V, atol=1e-6)
+
+
+def test_the_exterior_start_does_not_know_the_order_of_the_rows():
     X = ratings()
     order = np.random.default_rng(4).permutation(len(X))
+    plain, permuted = (enmf.complete(A, 3, random_state=0, max_iter=0, tol=0) for A in (X, X[order]))
+    np.testing.assert_allclose(permuted.U, plain.U[order], atol=1e-9)
+    np.testing.assert_allclose(permuted.V, plain.V, atol=1e-9)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_permuting_both_sides_from_a_given_start(axis):
+    X = ratings()
+    order = np.random.default_rng(4).permutation(X.shape[axis])
     rng = np.random.default_rng(0)
-    U, V = rng.random((len(X), 3)), rng.random((X.shape[1], 3))
-    plain = enmf.complete(X, 3, ridge=0.05, init=(U, V), tol=1e-7, max_iter=5000)
-    permuted = enmf.complete(X[order], 3, ridge=0.05, init=(U[order], V), tol=1e-7, max_iter=5000)
-    np.testing.assert_allclose(permuted.U, plain.U[order], atol=1e-6)
-    np.testing.assert_allclose(permuted.V, plain.V, atol=1e-6)
+    start = [rng.random((length, 3)) for length in X.shape]
+    options = {"ridge": 0.05, "tol": 1e-8, "max_iter": 5000}
+    factors = enmf.complete(X, 3, init=tuple(start), **options)
+    start[axis] = start[axis][order]
+    permuted = enmf.complete(np.take(X, order, axis), 3, init=tuple(start), **options)
+    wanted = [factors.U, factors.V]
+    wanted[axis] = wanted[axis][order]
+    for F, G in zip((permuted.U, permuted.V), wanted):
+        np.testing.assert_allclose(F, G, atol=1e-6)
 
 
 @pytest.mark.parametrize("method", enmf.completion_methods())

@@ -9,10 +9,11 @@
 """
 
 from enmf import datasets, exact
+from enmf.certification import certify
 from enmf.completion import ENMC, complete, completion_methods
 from enmf.equivalence import Comparison, compare
 from enmf.estimators import ENMF, non_negative_factorization
-from enmf.factorization import certify, factorize
+from enmf.factorization import factorize
 from enmf.matrix.chunked import WorkersLost
 from enmf.optimality import Certificate
 from enmf.registry import initializations, methods

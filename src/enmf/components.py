@@ -1,6 +1,7 @@
 """What each component of U Vᵀ = sum_j u_j v_jᵀ contributes, and which ones are superfluous.
 
-share       <X, u_j v_jᵀ> / ||X||². At a stationary point these sum to the explained share 1 - ||X - U Vᵀ||² / ||X||².
+share       <X, u_j v_jᵀ> / ||X||², over the observed entries where some are missing. At a stationary point without
+            penalty these sum to the explained share 1 - ||X - U Vᵀ||² / ||X||².
 dead        u_j = 0 or v_j = 0
 duplicate   u_j and u_k (or v_j and v_k) are parallel: u v_jᵀ + u v_kᵀ = u (v_j + v_k)ᵀ, so one component does for both
 """
@@ -34,7 +35,7 @@ def describe_components(it: Iterate) -> tuple[Component, ...]:
     UtU, VtV = it.UtU.astype(np.float64), it.VtV.astype(np.float64)
     u, v = np.sqrt(np.diag(UtU)), np.sqrt(np.diag(VtV))
     alive = (u > 0) & (v > 0)
-    along = np.einsum("ij,ij->j", it.XV, it.U, dtype=np.float64)
+    along = it.inner_with_X()
     parallel = np.triu(_cosines(UtU, u, alive) >= 1.0 - PARALLEL, 1) | np.triu(
         _cosines(VtV, v, alive) >= 1.0 - PARALLEL, 1
     )

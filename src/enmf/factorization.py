@@ -1,4 +1,4 @@
-"""`enmf.factorize` and `enmf.certify`: a start, a descent, a certificate (paper, Algorithm 3)."""
+"""`enmf.factorize`: a start, a descent, a certificate (paper, Algorithm 3)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ from enmf.trace import Phase
 from enmf.validation import (
     Problem,
     check_choice,
-    check_factors,
     check_init,
     check_limits,
     check_penalty,
@@ -227,60 +226,6 @@ def keeping_factors(monitor: Monitor, scale: float) -> Iterator[None]:
         raise
 
 
-def certify(
-    X: Any,
-    U: Any,
-    V: Any,
-    *,
-    tol: float = DEFAULTS.tol,
-    random_state: Any = 0,
-    n_threads: int | None = None,
-    fixed: str | None = None,
-) -> Certificate:
-    """Certificate of factors from any library: how close to the best possible, whether stationary, whether unique.
-
-    Parameters
-    ----------
-    X : array-like or scipy sparse matrix of shape (n, m)
-    U, V : array-like of shape (n, r) and (m, r)
-        For scikit-learn's W and H: U = W, V = H.T.
-    tol : float
-        KKT residual up to which the factors count as stationary.
-    random_state : int, RandomState, Generator or None
-        Seed of the SVD of a large X.
-    n_threads : int, optional
-    fixed : {"U", "V"}, optional
-        A factor that was given and not to be optimized: the KKT figures are those of the other one. The problem in that
-        one is convex, so `stationary` then means the best possible for the given factor.
-
-    Examples
-    --------
-    >>> import enmf
-    >>> from sklearn.datasets import load_digits
-    >>> from sklearn.decomposition import NMF
-    >>> X = load_digits().data
-    >>> model = NMF(8, init="nndsvd", max_iter=1000).fit(X)
-    >>> certificate = enmf.certify(X, model.transform(X), model.components_.T)
-    >>> bool(certificate.ratio > 1.0)
-    True
-    >>> certificate.uniqueness.verdict, len(certificate.components)
-    ('unknown', 8)
-    """
-    problem = check_problem(X)
-    if fixed is not None:
-        check_choice("fixed", fixed, ["U", "V"])
-    U, V = check_factors(U, V, problem.X, None, problem.scale)
-    with parallel.limit(n_threads):
-        rng = make_rng(random_state)
-        it = Iterate(problem.X, U, V)
-        balance(it, sort=False)
-        spectrum = None
-        if it.rank < min(problem.X.shape):
-            spectrum = sharpen(problem.X, truncated_svd(problem.X, it.rank, rng=rng), rng=rng)
-        lower_bound = spectrum.lower_bound(it.rank) if spectrum is not None else 0.0
-        return _in_users_units(make_certificate(it, lower_bound, tol, fixed), problem.scale)
-
-
 class _Choices:
     """Options sorted by whom they concern."""
 
@@ -437,7 +382,7 @@ def finish(
         V=np.ascontiguousarray(it.V * root),
         status=status,
         n_iter=monitor.phases["descent"].iterations if "descent" in monitor.phases else 0,
-        certificate=_in_users_units(certificate, scale),
+        certificate=in_users_units(certificate, scale),
         trace=monitor.trace,
         phases=monitor.phases,
         rotation=rotation,
@@ -445,7 +390,8 @@ def finish(
     )
 
 
-def _in_users_units(certificate: Certificate, scale: float) -> Certificate:
+def in_users_units(certificate: Certificate, scale: float) -> Certificate:
+    """The certificate of X / scale as that of X."""
     if scale == 1.0:
         return certificate
     return replace(
@@ -484,4 +430,4 @@ def warn_about_end(result: Result, stopping: Stopping, by_user: bool) -> None:
         )
 
 
-__all__ = ["certify", "factorize"]
+__all__ = ["factorize"]

@@ -130,6 +130,10 @@ class Iterate:
             value = self.X.squared_residual(self.U, self.V)
         return value
 
+    def inner_with_X(self) -> np.ndarray:
+        """<X, u_j v_jᵀ> of every component."""
+        return np.einsum("ij,ij->j", self.XV, self.U, dtype=np.float64)
+
     def squared_penalty(self) -> float:
         """Twice the penalty, so that squared_error() + squared_penalty() is twice the objective."""
         p = self.penalty

@@ -85,6 +85,9 @@ class Certificate:
         "not unique" or "unknown", and why (the theorems are in `enmf.uniqueness`).
     fixed : {"U", "V"} or None
         The factor that was given and not to be optimized; the KKT figures are then those of the other one.
+    observed : int or None
+        Number of observed entries, of a problem with missing entries, weights or a ridge: error, shares and KKT figures
+        are then those of the observed entries, weighted, the ridge included in the KKT figures.
     """
 
     error: float
@@ -104,6 +107,7 @@ class Certificate:
     components: tuple[Component, ...] = ()
     uniqueness: Uniqueness | None = None
     fixed: str | None = None
+    observed: int | None = None
 
     @property
     def duplicated_components(self) -> tuple[int, ...]:
@@ -133,6 +137,8 @@ class Certificate:
             ("stationary", stationary),
             ("globally optimal", optimal),
         ]
+        if self.observed is not None:
+            rows.insert(1, ("observed entries", f"{self.observed}; the figures are theirs"))
         if self.uniqueness is not None:
             rows.append(("unique up to order, scale", str(self.uniqueness)))
         if self.dead_components:
@@ -172,6 +178,7 @@ def make_certificate(it: Iterate, lower_bound: float, tol: float, fixed: str | N
         components=describe_components(it),
         uniqueness=uniqueness(it.U, it.V),
         fixed=fixed,
+        observed=it.X.observed,
     )
 
 

@@ -191,6 +191,21 @@ def check_masked_problem(
     return _check_dense_masked(X, missing, mask, weights, dtype)
 
 
+def check_masked_or_complete(
+    X: Any, missing: Any = None, mask: Any = None, weights: Any = None, ridge: Any = 0.0
+) -> Problem | MaskedProblem:
+    """A masked problem where a ridge, weights or missing entries are given (NaN in a dense X too), else complete."""
+    ridged = bool(np.any(np.asarray(ridge) != 0.0))
+    if missing is None and mask is None and weights is None and not ridged:
+        try:
+            return check_problem(X)
+        except EntryError as bad:
+            if bad.kind != "NaN" or sp.issparse(X):
+                raise
+    masked = check_masked_problem(X, missing, mask, weights)
+    return masked.complete if masked.complete is not None and not ridged else masked
+
+
 def _check_dense_masked(X: Any, missing: Any, mask: Any, weights: Any, dtype: Any) -> MaskedProblem:
     array = _check_dense(X, dtype)
     if isinstance(missing, str) and missing == "unstored":

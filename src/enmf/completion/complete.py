@@ -16,6 +16,7 @@ from enmf.exterior.rotation import Rotation
 from enmf.factorization import factorize_problem, finish, plain_seed, warn_about_end
 from enmf.kernels import masked as kernels
 from enmf.matrix import MaskedMatrix
+from enmf.optimality import Certificate
 from enmf.progress import display
 from enmf.result import Result
 from enmf.solvers.base import Method
@@ -187,7 +188,7 @@ def complete_problem(
             if exact_U and not monitor.interrupted:
                 it.set_U(solve_rows_exactly(X, it.V, penalty.rows))
             result = finish(it, status, None, rotation, monitor, problem.scale, rng, bound=False, exact_U=False)
-    result = _in_units_of_weights(result, problem.weight_unit)
+    result = replace(result, certificate=in_units_of_weights(result.certificate, problem.weight_unit))
     warn_about_end(result, stopping, monitor.interrupted and callback is None)
     return result
 
@@ -267,15 +268,14 @@ def _warn_about_cold(X: MaskedMatrix) -> None:
         )
 
 
-def _in_units_of_weights(result: Result, unit: float) -> Result:
+def in_units_of_weights(certificate: Certificate, unit: float) -> Certificate:
+    """The certificate of a problem whose weights were divided by `unit`, as that of the user's weights."""
     if unit == 1.0:
-        return result
-    c = result.certificate
-    scaled = replace(
-        c,
-        error=c.error * float(np.sqrt(unit)),
-        kkt_max=c.kkt_max * unit,
-        kkt_sum=c.kkt_sum * unit,
-        min_gradient=c.min_gradient * unit,
+        return certificate
+    return replace(
+        certificate,
+        error=certificate.error * float(np.sqrt(unit)),
+        kkt_max=certificate.kkt_max * unit,
+        kkt_sum=certificate.kkt_sum * unit,
+        min_gradient=certificate.min_gradient * unit,
     )
-    return replace(result, certificate=scaled)

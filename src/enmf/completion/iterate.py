@@ -89,6 +89,9 @@ class MaskedIterate(Iterate):
             return self.X.squared_residual(self.U, self.V)
         return self._squared
 
+    def inner_with_X(self) -> np.ndarray:
+        return np.einsum("ij,ij->j", self.X.times(self.V), self.U, dtype=np.float64)
+
     def squared_penalty(self) -> float:
         if not self.penalty:
             return 0.0

@@ -3,8 +3,11 @@
 softImpute-ALS (Hastie, Mazumder, Lee and Zadeh 2015) finds a local minimum without the constraint. The missing
 entries of X are filled with the current U Vᵀ; with Z = U Vᵀ + R that is ridge regression with one Gram matrix for all
 rows:
-    V <- Zᵀ U (UᵀU + q I)⁻¹ ,   U <- Z V (VᵀV + p I)⁻¹ ,   Z C = U (Vᵀ C) + R C
+    U <- Z V (VᵀV + p I)⁻¹ ,   V <- Zᵀ U (UᵀU + q I)⁻¹ ,   Z C = U (Vᵀ C) + R C
 Weights enter as in majorization: R is divided by the largest one.
+
+Random numbers are drawn for the columns of X only, and U is updated first: the rows of X may come in any order, and
+those of U come in the same.
 
 Rotation keeps U Vᵀ and the ridge (it is orthogonal), so nothing is lost by it. Feasibility then sees the observed
 entries only: "path" (coordinate sweeps against a growing wall) or "penalty" (the paper's stage).
@@ -48,8 +51,8 @@ class SoftImpute(Method):
         self._last = objective
         heaviest = float(max(it.X.rows.weights.max(initial=0.0), 1.0))
         step = np.asarray(1.0 / heaviest, it.U.dtype)
-        it.set_V(solve_rows(it.UtU, step * it.RtU + it.V @ it.UtU, it.penalty.columns / heaviest))
         it.set_U(solve_rows(it.VtV, step * it.RV + it.U @ it.VtV, it.penalty.rows / heaviest))
+        it.set_V(solve_rows(it.UtU, step * it.RtU + it.V @ it.UtU, it.penalty.columns / heaviest))
 
     def finished(self, it: Iterate) -> bool:
         return self._done
@@ -144,10 +147,10 @@ def exterior_start(
 
 
 def random_start(X: MaskedMatrix, rank: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Uniform entries, scaled such that the mean of U Vᵀ is the mean of the observed entries."""
-    size = np.sqrt(4.0 * mean(X) / rank)
-    U, V = (np.asfortranarray(size * rng.random((length, rank)), dtype=X.dtype) for length in X.shape)
-    return U, V
+    """V uniform and U constant (all methods update it first), scaled such that U Vᵀ has the mean of the entries."""
+    size = np.sqrt(mean(X) / rank)
+    V = 2.0 * size * rng.random((X.shape[1], rank))
+    return np.full((X.shape[0], rank), size, X.dtype, order="F"), np.asfortranarray(V, dtype=X.dtype)
 
 
 def mean(X: MaskedMatrix) -> float:
@@ -160,21 +163,23 @@ def mean(X: MaskedMatrix) -> float:
 
 
 def _first_factors(X: MaskedMatrix, rank: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """A constant pair that fits the mean, and small random columns for softImpute to turn into singular vectors."""
+    """A constant pair that fits the mean, and small random columns of V that softImpute turns into singular vectors."""
     size = np.sqrt(mean(X))
-    U, V = (SPREAD * size * rng.standard_normal((length, rank)) for length in X.shape)
+    U, V = np.zeros((X.shape[0], rank)), SPREAD * size * rng.standard_normal((X.shape[1], rank))
     U[:, 0], V[:, 0] = size, size
     return U.astype(X.dtype), V.astype(X.dtype)
 
 
 def principal(U: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same product as P diag(s) Qᵀ shared evenly: P sqrt(s), Q sqrt(s), the leading pair with positive sum."""
+    """The same product as P diag(s) Qᵀ shared evenly: P sqrt(s), Q sqrt(s), each pair with a positive sum of cubes.
+
+    A sign by the values alone: that of an SVD changes with the order of the rows.
+    """
     P, left = np.linalg.qr(U.astype(np.float64))
     Q, right = np.linalg.qr(V.astype(np.float64))
     A, s, Bt = np.linalg.svd(left @ right.T, full_matrices=False)
     root = np.sqrt(s)
     beyond = ((0, 0), (0, U.shape[1] - len(s)))  # a rank above the sides of X has zero columns
     U_new, V_new = np.pad(P @ (A * root), beyond), np.pad(Q @ (Bt.T * root), beyond)
-    if U_new[:, 0].sum() + V_new[:, 0].sum() < 0:
-        U_new, V_new = -U_new, -V_new
-    return U_new.astype(U.dtype), V_new.astype(V.dtype)
+    sign = np.where((U_new**3).sum(axis=0) + (V_new**3).sum(axis=0) < 0, -1.0, 1.0)
+    return (sign * U_new).astype(U.dtype), (sign * V_new).astype(V.dtype)

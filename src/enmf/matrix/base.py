@@ -18,6 +18,7 @@ class Matrix(ABC):
     shape: tuple[int, int]
     dtype: np.dtype
     holds_data = True  # False: products cost no pass over data
+    observed: int | None = None  # number of observed entries, where others may be missing
 
     def __init__(self, shape: tuple[int, int], dtype: np.dtype) -> None:
         self.shape = shape

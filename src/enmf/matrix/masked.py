@@ -46,6 +46,8 @@ class Side:
 
 
 class MaskedMatrix(Matrix):
+    observed: int
+
     def __init__(self, rows: Side, columns: Side, base: DenseMatrix | SparseMatrix | None, observed: int) -> None:
         super().__init__((rows.length, columns.length), rows.weights.dtype)
         self.rows, self.columns, self.base = rows, columns, base
