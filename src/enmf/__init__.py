@@ -15,6 +15,7 @@ from enmf.estimators import ENMF, non_negative_factorization
 from enmf.factorization import certify, factorize
 from enmf.matrix.chunked import WorkersLost
 from enmf.optimality import Certificate
+from enmf.rank import RankSelection, select_rank
 from enmf.registry import initializations, methods
 from enmf.result import Result
 from enmf.stability import Stability, stability
@@ -26,6 +27,7 @@ __all__ = [
     "ENMF",
     "Certificate",
     "Comparison",
+    "RankSelection",
     "Result",
     "Stability",
     "WorkersLost",
@@ -39,5 +41,6 @@ __all__ = [
     "initializations",
     "methods",
     "non_negative_factorization",
+    "select_rank",
     "stability",
 ]

@@ -15,11 +15,13 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any
+from contextvars import ContextVar, copy_context
+from typing import Any, TypeVar
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
+
+Answer = TypeVar("Answer")
 
 _count: ContextVar[int | None] = ContextVar("enmf_threads", default=None)
 _pool: ThreadPoolExecutor | None = None
@@ -124,6 +126,18 @@ def run(kernel: Callable[..., Any], bounds: np.ndarray, *arguments: Any) -> None
         wait(others)
     for future in others:
         future.result()
+
+
+def together(task: Callable[[int], Answer], count: int, n_threads: int | None) -> list[Answer]:
+    """task(0), ..., task(count - 1), as many at a time as there are threads; each has one for BLAS and kernels."""
+    with limit(n_threads) as workers, limit(1), ThreadPoolExecutor(max_workers=workers) as pool:
+        # the number of threads is a context variable: every task needs a copy of this context
+        waiting = [pool.submit(copy_context().run, task, index) for index in range(count)]
+        try:
+            return [future.result() for future in waiting]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C: begin no further task
+            raise
 
 
 def even_bounds(length: int, work_per_item: float, block: int = 1) -> np.ndarray:
