@@ -10,11 +10,14 @@
 
 from enmf import datasets, exact
 from enmf.completion import ENMC, complete, completion_methods
+from enmf.consensus import Consensus, consensus
 from enmf.equivalence import Comparison, compare
 from enmf.estimators import ENMF, non_negative_factorization
 from enmf.factorization import certify, factorize
+from enmf.interpretation import components_frame, top_features
 from enmf.matrix.chunked import WorkersLost
 from enmf.optimality import Certificate
+from enmf.plots import plot_components
 from enmf.rank import RankSelection, select_rank
 from enmf.registry import initializations, methods
 from enmf.result import Result
@@ -27,6 +30,7 @@ __all__ = [
     "ENMF",
     "Certificate",
     "Comparison",
+    "Consensus",
     "RankSelection",
     "Result",
     "Stability",
@@ -35,12 +39,16 @@ __all__ = [
     "compare",
     "complete",
     "completion_methods",
+    "components_frame",
+    "consensus",
     "datasets",
     "exact",
     "factorize",
     "initializations",
     "methods",
     "non_negative_factorization",
+    "plot_components",
     "select_rank",
     "stability",
+    "top_features",
 ]

@@ -11,9 +11,9 @@ fold hides other entries and begins at random, so that its components also tell 
 
 A component that is in the data is found by every fold; one that fits noise is not.
 
-Where most entries are zero, as many zeros as other entries are hidden, and weighted for all of them. Large X are sampled:
-rows, and then columns, by their squared norm, each once and without weights. A part of U Vᵀ + noise
-is of the same form, with the same rank.
+Where most entries are zero, as many zeros as other entries are hidden, and weighted for all of them. Large X are
+sampled: rows, and then columns, by their squared norm, each once and without weights. A part of U Vᵀ + noise is of the
+same form, with the same rank.
 """
 
 from __future__ import annotations

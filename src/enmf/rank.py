@@ -314,8 +314,8 @@ class _Saved:
         for key, value in self.about.items():
             if found.get(key) != value:
                 raise ValueError(
-                    f"the checkpoint {str(self.path)!r} belongs to another sweep: its {key} is {found.get(key)!r}, here "
-                    f"it is {value!r}. Choose another file, or delete it"
+                    f"the checkpoint {str(self.path)!r} belongs to another sweep: its {key} is {found.get(key)!r}, "
+                    f"here it is {value!r}. Choose another file, or delete it"
                 )
         last = rows[-1]["rank"]
         missing = [rank for rank in ranks if rank < last and rank not in {row["rank"] for row in rows}]
@@ -327,7 +327,7 @@ class _Saved:
         return rows, factors
 
     def save(self, rows: list[Row], factors: list[Factors]) -> None:
-        arrays = {f"{name}{f}": F for f, pair in enumerate(factors) for name, F in zip("UV", pair)}
+        arrays: dict[str, Any] = {f"{name}{f}": F for f, pair in enumerate(factors) for name, F in zip("UV", pair)}
         part = self.path.with_name(f"{self.path.name}.{os.getpid()}.part")
         with open(part, "wb") as file:
             np.savez(file, about=np.array(json.dumps(self.about)), rows=np.array(json.dumps(rows)), **arrays)
