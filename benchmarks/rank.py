@@ -4,9 +4,9 @@
     python benchmarks/rank.py cost        # needs ENMF_DATA; writes results/rank-cost.csv: time over that of one fit
     python benchmarks/rank.py csv         # a csv file of a million rows x 20 columns: the command against pandas + fit
 
-Planted data: X = max(U Vᵀ + N, 0), entries of U and V uniform where they are not zero, N Gaussian, of the given share of
-||U Vᵀ||. With dense factors the mean takes nearly all of the norm: 5 % of noise there are as much as 30 % with sparse
-ones.
+Planted data: X = max(U Vᵀ + N, 0), entries of U and V uniform where they are not zero, N Gaussian and ||N|| the given
+share of ||U Vᵀ||. With dense factors the mean takes nearly all of the norm: 5 % of noise there are as much as 30 % with
+sparse ones.
 """
 
 from __future__ import annotations

@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 import scipy.io
 import scipy.sparse as sp
-
 from typer.testing import CliRunner
 
 import enmf
@@ -96,21 +95,21 @@ def test_h5ad(tmp_path):
     anndata.AnnData(sp.csr_matrix(wanted.to_numpy()), obs=wanted[[]], var=wanted.T[[]]).write_h5ad(tmp_path / "x.h5ad")
     found = tables.read(str(tmp_path / "x.h5ad"))
     assert sp.issparse(found.values)
+    assert within("factorize", "x.h5ad", "--rank", 2, cwd=tmp_path).returncode == 0
     assert (found.rows, found.columns) == (list(wanted.index), list(wanted.columns))
 
 
-@pytest.mark.parametrize("name", ["x.csv", "x.npy", "x.mtx.gz", "x.parquet"])
-def test_factorize_from_every_format(tmp_path, name):
+def test_factorize_from_every_format(tmp_path):
     table = frame()
-    write_all(tmp_path, table)
-    done = run("factorize", name, "--rank", 3, "--out", "f.npz", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""  # quiet where nobody looks
     expected = enmf.factorize(table.to_numpy(), 3, random_state=0)
-    assert f"status: {expected.status}" in done.stdout
-    assert "written: f.npz" in done.stdout
-    held = np.load(tmp_path / "f.npz")
-    np.testing.assert_allclose(held["U"] @ held["V"].T, expected.U @ expected.V.T, rtol=1e-5)
+    for name in write_all(tmp_path, table):
+        done = (run if name == "x.mtx.gz" else within)("factorize", name, "--rank", 3, "--out", "f.npz", cwd=tmp_path)
+        assert done.returncode == 0, (name, done.stderr)
+        assert done.stderr == ""  # quiet where nobody looks
+        assert f"status: {expected.status}" in done.stdout
+        assert "written: f.npz" in done.stdout
+        with np.load(tmp_path / "f.npz") as held:
+            np.testing.assert_allclose(held["U"] @ held["V"].T, expected.U @ expected.V.T, rtol=1e-5, err_msg=name)
 
 
 # ---------------------------------------------------------------- the commands
@@ -181,26 +180,6 @@ def test_help_info_and_bench(tmp_path):
     assert facts["methods"] == enmf.methods()
     done = run("bench", "show", "nothing.csv", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-
-
-def test_every_format_through_the_commands(tmp_path):
-    table = frame()
-    wanted = enmf.factorize(table.to_numpy(), 2, random_state=0)
-    for name in write_all(tmp_path, table):
-        done = within("factorize", name, "--rank", 2, "--out", "f.npz", cwd=tmp_path)
-        assert done.returncode == 0, (name, done.stderr)
-        (found, _, _) = tables.load_result(str(tmp_path / "f.npz"))
-        assert found.error == pytest.approx(wanted.error, rel=1e-3), name
-
-
-def test_h5ad(tmp_path):
-    anndata = pytest.importorskip("anndata", reason="needs anndata: pip install enmf[tables]")
-    table = frame()
-    anndata.AnnData(table).write_h5ad(tmp_path / "x.h5ad")
-    found = tables.read(str(tmp_path / "x.h5ad"))
-    np.testing.assert_allclose(found.values, table.to_numpy(), rtol=1e-6)
-    assert (found.rows, found.columns) == (list(table.index), list(table.columns))
-    assert within("factorize", "x.h5ad", "--rank", 2, cwd=tmp_path).returncode == 0
 
 
 def test_rank_in_the_shell(tmp_path):
