@@ -225,7 +225,7 @@ def rank(
     ranks: Annotated[str, typer.Option(metavar="2:20", help="ranks to look at: 2:20, 5:50:5 or 3,5,8")] = "2:20",
     folds: Annotated[int, typer.Option(help="how often entries are hidden")] = 4,
     sample: Annotated[int, typer.Option(help="entries of the data that held-out errors use; 0 for all")] = 100_000,
-    tol: Annotated[float, typer.Option(help="KKT residual at which the fit of a rank has converged")] = 1e-3,
+    tol: Annotated[float, typer.Option(help="KKT residual at which the fit of a rank has converged")] = 3e-3,
     seed: Seed = 0,
     threads: Threads = None,
     out: Annotated[str | None, typer.Option(help="csv or json file for the table")] = None,

@@ -2,7 +2,8 @@
 
 A tenth of the entries is hidden, the rest is completed (`enmf.complete`), and what was hidden is compared with U Vᵀ,
 
-    held-out error = ||X - U Vᵀ|| / ||X||     over the hidden entries, U Vᵀ cut to the range of X.
+    held-out error = ||X - U Vᵀ|| / ||X||     over the hidden entries, U Vᵀ cut to the largest
+                                                 visible entry of its row and of its column.
 
 More components always fit what they see better; what they do not see they fit better up to the true rank only. Every
 fold hides other entries and begins at random, so that its components also tell what recurs:
@@ -60,6 +61,7 @@ class Hidden:
     columns: np.ndarray
     values: np.ndarray
     weights: np.ndarray
+    limits: np.ndarray  # the smaller one of the largest visible entries of the row and of the column
 
 
 class HeldOut:
@@ -70,7 +72,6 @@ class HeldOut:
         rng = np.random.default_rng([seed, 0])
         self.sample = draw_sample(X, side, rng)
         self.hidden = hide(self.sample, folds, rng)
-        self.largest = float(self.sample.max())
         values = self.sample.data if sp.issparse(self.sample) else self.sample
         self.squared_norm = float(np.square(values, dtype=np.float64).sum())
 
@@ -107,7 +108,7 @@ class HeldOut:
             options={},
         )
         estimates = np.einsum("ij,ij->i", result.U[hidden.rows], result.V[hidden.columns], dtype=np.float64)
-        squares = hidden.weights * (hidden.values - np.minimum(estimates, self.largest)) ** 2
+        squares = hidden.weights * (hidden.values - np.minimum(estimates, hidden.limits)) ** 2
         error = math.sqrt(float(squares.sum()) / self.squared_norm) if self.squared_norm > 0 else 0.0
         return error, (result.U, result.V)
 
@@ -151,8 +152,20 @@ def hide(sample: Any, folds: int, rng: np.random.Generator) -> list[Hidden]:
         parts = [order[fold * count : (fold + 1) * count] for order, count in zip(orders, counts)]
         rows, columns = np.divmod(np.concatenate(parts), sample.shape[1])
         weight = np.repeat(weights, [len(part) for part in parts])
-        found.append(Hidden(rows, columns, np.asarray(sample[rows, columns], np.float64).ravel(), weight))
+        values = np.asarray(sample[rows, columns], np.float64).ravel()
+        found.append(Hidden(rows, columns, values, weight, _limits(coo, rows, columns)))
     return found
+
+
+def _limits(coo: sp.coo_array, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """What an estimate may be at most: entries that a fit never saw do not limit its factors."""
+    width = coo.shape[1]
+    i, j = coo.coords
+    visible = ~np.isin(i.astype(np.int64) * width + j, rows * width + columns)
+    largest = [np.zeros(length) for length in coo.shape]
+    for top, index in zip(largest, (i, j)):
+        np.maximum.at(top, index[visible], coo.data[visible])
+    return np.minimum(largest[0][rows], largest[1][columns])
 
 
 def _places_of_zeros(filled: np.ndarray, size: int, count: int, rng: np.random.Generator) -> np.ndarray:

@@ -112,7 +112,7 @@ def select_rank(
     *,
     folds: int = 4,
     sample: int | None = 100_000,
-    tol: float = 1e-3,
+    tol: float = 3e-3,
     max_iter: int = 200,
     random_state: Any = 0,
     n_threads: int | None = None,
