@@ -120,6 +120,10 @@ def test_large_data_are_sampled():
     assert HeldOut(check_problem(np.zeros((20, 10))).X, 2, 100, 0).squared_norm == 0.0
 
 
+def test_zeros_need_one_component():
+    assert enmf.select_rank(np.zeros((20, 10)), [1, 2, 3]).rank == 1
+
+
 def test_bad_ranks():
     X = np.ones((10, 8))
     with pytest.raises(ValueError, match="not below min"):

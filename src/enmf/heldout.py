@@ -31,7 +31,7 @@ import scipy.sparse as sp
 from enmf import parallel
 from enmf.completion.complete import complete_problem
 from enmf.equivalence import match
-from enmf.matrix import Matrix
+from enmf.matrix import DenseMatrix, Matrix, SparseMatrix
 from enmf.matrix.base import draw
 from enmf.stopping import Stopping
 from enmf.validation import check_masked_problem
@@ -121,12 +121,13 @@ def sample_side(entries: int, largest_rank: int) -> int:
 def draw_sample(X: Matrix, side: int, rng: np.random.Generator) -> Any:
     """A part of X with about side² entries, as square as X allows; larger and CSR where most entries are zero."""
     n, m = X.shape
-    density = min(1.0, X.cost_per_column / (2.0 * n * m))
+    density = min(1.0, X.cost_per_column / (2.0 * n * m)) or 1.0  # zeros only: nothing to look for
     side = int(side / math.sqrt(density))
     rows = min(n, max(side, side * side // m))
     columns = min(m, max(side, side * side // rows))
     chosen = _choose(X.row_squares(), rows, rng)
-    part = X if len(chosen) == n else X._rows(chosen, np.ones(len(chosen), X.dtype))
+    whole = len(chosen) == n and isinstance(X, (DenseMatrix, SparseMatrix))
+    part = X if whole else X._rows(chosen, np.ones(len(chosen), X.dtype))
     array: Any = part.raw()
     squares = array.multiply(array).sum(axis=0) if sp.issparse(array) else np.einsum("ij,ij->j", array, array)
     array = array[:, _choose(np.asarray(squares, dtype=np.float64).ravel(), columns, rng)]
