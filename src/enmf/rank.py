@@ -134,7 +134,7 @@ def select_rank(
         Held-out error and stability are measured on about this many entries of X (all rows and columns where X has no
         more). None: all of X.
     tol, max_iter : float, int
-        Of the fits of X, see `enmf.factorize`. At the default the error of a fit is within some tenths of a percent
+        Of the fits of X, see `enmf.factorize`. At the default the error of a fit is usually within a tenth of a percent
         of where a strict tolerance ends.
     random_state : int, RandomState, Generator or None
     n_threads : int, optional
