@@ -54,10 +54,8 @@ def components_frame(model: Any, names: Any = None) -> pandas.DataFrame:
     Examples
     --------
     >>> import enmf
-    >>> enmf.components_frame([[2.0, 0.0, 1.0]], ["sun", "rain", "wind"])
-               sun  rain  wind
-    component
-    0          2.0   0.0   1.0
+    >>> enmf.components_frame([[2.0, 0.0, 1.0]], ["sun", "rain", "wind"]).loc[0, "wind"].item()
+    1.0
     """
     import pandas
 

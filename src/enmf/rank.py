@@ -154,8 +154,8 @@ def select_rank(
     Examples
     --------
     >>> import numpy as np, enmf
-    >>> X, U, V = enmf.datasets.make_exact(60, 40, 4, sparsity=0.5, random_state=0)
-    >>> X += 0.05 * np.random.default_rng(0).random(X.shape)
+    >>> X, U, V = enmf.datasets.make_exact(60, 40, 4, sparsity=0.3, random_state=0)
+    >>> X = np.abs(X + 0.05 * np.random.default_rng(0).standard_normal(X.shape))
     >>> enmf.select_rank(X, range(2, 8)).rank
     4
     """
