@@ -11,11 +11,15 @@
 from enmf import datasets, exact
 from enmf.certification import certify
 from enmf.completion import ENMC, complete, completion_methods
+from enmf.consensus import Consensus, consensus
 from enmf.equivalence import Comparison, compare
 from enmf.estimators import ENMF, non_negative_factorization
 from enmf.factorization import factorize
+from enmf.interpretation import components_frame, top_features
 from enmf.matrix.chunked import WorkersLost
 from enmf.optimality import Certificate
+from enmf.plots import plot_components
+from enmf.rank import RankSelection, select_rank
 from enmf.registry import initializations, methods
 from enmf.result import Result
 from enmf.stability import Stability, stability
@@ -27,6 +31,8 @@ __all__ = [
     "ENMF",
     "Certificate",
     "Comparison",
+    "Consensus",
+    "RankSelection",
     "Result",
     "Stability",
     "WorkersLost",
@@ -34,11 +40,16 @@ __all__ = [
     "compare",
     "complete",
     "completion_methods",
+    "components_frame",
+    "consensus",
     "datasets",
     "exact",
     "factorize",
     "initializations",
     "methods",
     "non_negative_factorization",
+    "plot_components",
+    "select_rank",
     "stability",
+    "top_features",
 ]

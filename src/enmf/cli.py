@@ -59,6 +59,7 @@ app = typer.Typer(
     epilog="""\b
 Examples
   enmf factorize spectra.csv --rank 10 --report spectra.html
+  enmf rank spectra.csv --ranks 2:20
   enmf complete ratings.csv --triplets --rank 10 --ridge 0.1
 
 \b
@@ -216,6 +217,79 @@ def certify(
 @app.command(
     epilog="""\b
 Examples
+  enmf rank spectra.csv --ranks 2:20
+  enmf rank counts.mtx.gz --ranks 5:50:5 --plot ranks.png --out ranks.csv --checkpoint ranks.npz"""
+)
+def rank(
+    data: Data,
+    ranks: Annotated[str, typer.Option(metavar="2:20", help="ranks to look at: 2:20, 5:50:5 or 3,5,8")] = "2:20",
+    folds: Annotated[int, typer.Option(help="how often entries are hidden")] = 4,
+    sample: Annotated[int, typer.Option(help="entries of the data that held-out errors use; 0 for all")] = 100_000,
+    tol: Annotated[float, typer.Option(help="KKT residual at which the fit of a rank has converged")] = 3e-3,
+    seed: Seed = 0,
+    threads: Threads = None,
+    out: Annotated[str | None, typer.Option(help="csv or json file for the table")] = None,
+    plot: Annotated[str | None, typer.Option(help="picture of the table, png, svg or pdf")] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option(help="npz file with the finished ranks, from which the command goes on")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Which rank? Bound, error, held-out error and stability of each, and a suggestion."""
+    import enmf
+    from enmf.rank import HEADER, format_row
+
+    _check_outputs(None, out, plot, checkpoint)
+    wanted = _ranks(ranks)
+    if out is not None and not out.lower().endswith((".csv", ".json")):
+        raise InputProblem(out, "this is neither csv nor json", "Choose a name that ends in .csv or .json")
+    if plot is not None:
+        from enmf.plots import pyplot
+
+        plt = pyplot()  # a missing matplotlib is told before the work
+        plt.switch_backend("agg")
+    table = _read(data)
+    watched = _watched(quiet)
+    if watched:
+        print(HEADER, file=sys.stderr)
+
+    def show(row: dict[str, Any]) -> None:
+        if watched:
+            print(format_row(row["rank"], row), file=sys.stderr)
+
+    with _in_words_of(table):
+        found = enmf.select_rank(
+            table.values,
+            wanted,
+            folds=folds,
+            sample=sample or None,
+            tol=tol,
+            random_state=seed,
+            n_threads=threads,
+            callback=show,
+            checkpoint=checkpoint,
+        )
+    if out is not None and out.lower().endswith(".json"):
+        tables.save_json(out, found.to_dict())
+    elif out is not None:
+        found.table.to_csv(out)
+    if plot is not None:
+        found.plot()[0].figure.savefig(plot)
+    if json:
+        print(tables.to_json(found.to_dict(), indent=1))
+    elif not quiet:
+        print(found)
+        written = [path for path in (out, plot) if path]
+        if written:
+            print("written: " + ", ".join(written))
+    if not found.complete:
+        raise typer.Exit(INTERRUPTED)
+
+
+@app.command(
+    epilog="""\b
+Examples
   enmf compare first.npz second.npz
   enmf compare first.npz second.npz --data spectra.csv --json"""
 )
@@ -335,6 +409,21 @@ def _shape(text: str | None) -> tuple[int, int] | None:
     if not (mark and height.isdigit() and width.isdigit()):
         raise InputProblem("--image-shape", f"{text!r} is not height x width", "Write it like 28x28")
     return int(height), int(width)
+
+
+def _ranks(text: str) -> list[int]:
+    """2:20 (both ends), 5:50:5, or 3,5,8."""
+    try:
+        if ":" in text:
+            first, last, *step = (int(part) for part in text.split(":"))
+            found = list(range(first, last + 1, *step))
+        else:
+            found = [int(part) for part in text.split(",")]
+    except (ValueError, TypeError):
+        found = []
+    if not found or min(found) < 1:
+        raise InputProblem("--ranks", f"{text!r} names no ranks", "Write 2:20, 5:50:5 or 3,5,8")
+    return found
 
 
 def _watched(quiet: bool) -> bool:

@@ -174,6 +174,13 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         with parallel.limit(self.n_threads):
             return 1.0 - problem.X.squared_residual(W / root, self.components_.T.astype(W.dtype) / root) / whole
 
+    def components_frame(self, names: Any = None) -> Any:
+        """The components as a DataFrame with the names of the features, see `enmf.components_frame`."""
+        from enmf.interpretation import components_frame
+
+        check_is_fitted(self)
+        return components_frame(self, names)
+
     def _fit(self, X: Any, W: Any, H: Any) -> np.ndarray:
         check_loss(self.beta_loss)
         problem = check_problem(X, memory_limit=self.memory_limit)

@@ -183,8 +183,9 @@ def factorize_problem(
     exact_U: bool,
     options: dict[str, Any],
     checkpoint: str | os.PathLike[str] | None = None,
+    spectrum: Spectrum | None = None,
 ) -> Result:
-    """`factorize` for an X that has come through the door already."""
+    """`factorize` for an X that has come through the door already; a spectrum at hand saves the SVD."""
     check_choice("method", method, registry.methods())
     rng = make_rng(random_state)
     rank = check_rank(rank, problem.X)
@@ -201,7 +202,7 @@ def factorize_problem(
             start = (saved.U, saved.V)
             monitor.phases["descent"] = Phase(iterations=saved.iterations)
         with interruptible(monitor), keeping_factors(monitor, problem.scale):
-            it, status, spectrum, rotation = _run(problem.X, rank, start, choices, penalty, monitor, rng)
+            it, status, spectrum, rotation = _run(problem.X, rank, start, choices, penalty, monitor, rng, spectrum)
             result = finish(it, status, spectrum, rotation, monitor, problem.scale, rng, bound, exact_U)
     warn_about_end(result, stopping, monitor.interrupted and callback is None)
     return result
@@ -271,6 +272,7 @@ def _run(
     penalty: Penalty,
     monitor: Monitor,
     rng: np.random.Generator,
+    spectrum: Spectrum | None = None,
 ) -> tuple[Iterate, str, Spectrum | None, Rotation | None]:
     """Start and descent; the spectrum and the rotation where the start has them."""
     done = monitor.phases["descent"].iterations if "descent" in monitor.phases else 0  # before a checkpoint
@@ -294,7 +296,9 @@ def _run(
 
     monitor.phases.update(dict.fromkeys(("svd", "rotation", "feasibility", "descent"), Phase()))
     exterior = choices.exterior
-    found = exterior_start(X, min(rank, *X.shape), exterior, monitor, rng)
+    if spectrum is not None:
+        monitor.lower_bound = spectrum.lower_bound(rank)
+    found = exterior_start(X, min(rank, *X.shape), exterior, monitor, rng, spectrum)
     if penalty:
         monitor.lower_bound = 0.0  # meeting the bound of the error is not the aim then
     it = Iterate(X, *_padded(found.U, found.V, rank), penalty)

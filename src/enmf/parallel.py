@@ -16,9 +16,9 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -28,6 +28,8 @@ PRODUCT_BLOCK = 64  # ranges of a product are multiples of it, so that BLAS cuts
 LARGE_SIDE = 1000  # decompositions of larger matrices gain from BLAS's threads
 INNER_PARTS = 8  # parts of a long inner dimension, whatever the number of threads
 INNER_LENGTH = 1024  # least length of such a part
+
+Answer = TypeVar("Answer")
 
 _count: ContextVar[int | None] = ContextVar("enmf_threads", default=None)
 _pool: ThreadPoolExecutor | None = None
@@ -207,6 +209,18 @@ def matmul(A: np.ndarray, B: np.ndarray, out: np.ndarray | None = None) -> np.nd
     length, kernel = (n, rows) if n >= m else (m, columns)
     run(kernel, even_bounds(length, 2.0 * inner * min(n, m), PRODUCT_BLOCK))
     return out
+
+
+def together(task: Callable[[int], Answer], count: int, n_threads: int | None) -> list[Answer]:
+    """task(0), ..., task(count - 1), as many at a time as there are threads; each has one for BLAS and kernels."""
+    with limit(n_threads) as workers, limit(1), ThreadPoolExecutor(max_workers=workers) as pool:
+        # the number of threads is a context variable: every task needs a copy of this context
+        waiting = [pool.submit(copy_context().run, task, index) for index in range(count)]
+        try:
+            return [future.result() for future in waiting]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C: begin no further task
+            raise
 
 
 def even_bounds(length: int, work_per_item: float, block: int = 1) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from enmf.exterior.rotation import Rotation
 from enmf.exterior.svd import Spectrum
 from enmf.optimality import Certificate
 from enmf.trace import Phase, Trace
+
+if TYPE_CHECKING:
+    import pandas
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,12 @@ class Result:
         from enmf.report import write
 
         return write(path, self, X, **options)
+
+    def components_frame(self, names: Any = None) -> pandas.DataFrame:
+        """The components as a DataFrame, see `enmf.components_frame`."""
+        from enmf.interpretation import components_frame
+
+        return components_frame(self, names)
 
     def __repr__(self) -> str:
         c = self.certificate

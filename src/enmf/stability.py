@@ -10,9 +10,6 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -165,22 +162,10 @@ def stability(
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the statuses say which runs did not converge
-        results = _run_together(run, n_runs, check_threads(n_threads))
+        results = parallel.together(run, n_runs, check_threads(n_threads))
     agreement, same = _pairwise(results, match_tol, math.sqrt(problem.X.squared_norm()) * problem.scale)
     minima, labels = _cluster(results, same)
     return Stability(results, minima, labels, agreement, ["exterior"] + ["random"] * (n_runs - 1))
-
-
-def _run_together(run: Callable[[int], Result], n_runs: int, n_threads: int | None) -> list[Result]:
-    """All runs, as many at a time as there are threads; each has one thread for BLAS and kernels."""
-    with parallel.limit(n_threads) as workers, parallel.limit(1), ThreadPoolExecutor(max_workers=workers) as pool:
-        # the number of threads is a context variable: every run needs a copy of this context
-        waiting = [pool.submit(copy_context().run, run, index) for index in range(n_runs)]
-        try:
-            return [future.result() for future in waiting]
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C: begin no further run
-            raise
 
 
 def _pairwise(results: list[Result], tol: float, whole: float) -> tuple[np.ndarray, np.ndarray]:

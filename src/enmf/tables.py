@@ -387,7 +387,7 @@ def save_result(path: str, result: Result, rows: list[str] | None, columns: list
     }
     names = {key: np.array(held) for key, held in (("row_names", rows), ("column_names", columns)) if held}
     arrays: dict[str, Any] = {"U": result.U, "V": result.V, "about": np.array(to_json(about)), **names}
-    _writable(path, lambda: np.savez_compressed(path, **arrays))
+    _writable(path, lambda: np.savez(path, **arrays))
 
 
 def load_result(source: str) -> tuple[Result | tuple[np.ndarray, np.ndarray], list[str] | None, list[str] | None]:

@@ -464,6 +464,22 @@ def check_rank(rank: Any, X: Matrix) -> int:
     return rank
 
 
+def check_ranks(ranks: Any, X: Matrix) -> list[int]:
+    """Different ranks below the sides of X, in increasing order."""
+    try:
+        given = list(ranks)
+    except TypeError:
+        raise TypeError(f"ranks must be several integers, such as range(2, 21), got {ranks!r}") from None
+    side = min(X.shape)
+    for rank in given:
+        check_number("rank", rank, low=1, integer=True)
+        if rank >= side:
+            raise ValueError(f"rank {rank} is not below min(n, m) = {side}, where X = X I is exact: try smaller ranks")
+    if not given:
+        raise ValueError("ranks is empty: give at least one rank")
+    return sorted({int(rank) for rank in given})
+
+
 def check_init(init: Any, names: list[str], X: Matrix, rank: int, scale: float) -> str | tuple[np.ndarray, np.ndarray]:
     """A start: one of these names, or a pair of factors."""
     if isinstance(init, str):

@@ -64,6 +64,16 @@ class Spectrum:
         root = np.sqrt(self.s[:rank])
         return np.asfortranarray(self.U[:, :rank] * root), np.asfortranarray(self.V[:, :rank] * root)
 
+    def leading(self, rank: int) -> Spectrum:
+        """As many triplets as `truncated_svd` computes for this rank, so that one SVD serves every smaller rank."""
+        width = rank + default_oversampling(rank)
+        return replace(self, U=self.U[:, :width], s=self.s[:width], V=self.V[:, :width], bounds=self.bounds[:width])
+
+
+def default_oversampling(rank: int) -> int:
+    """Triplets beyond the rank, for the surrogate matrix and the bound."""
+    return max(10, min(rank, 40))
+
 
 def truncated_svd(
     X: Matrix,
@@ -98,7 +108,7 @@ def truncated_svd(
 def plan(X: Matrix, rank: int, kind: str = "auto", oversampling: int | None = None) -> tuple[str, int]:
     """The kind of SVD that "auto" stands for, and the number of its triplets."""
     side = min(X.shape)
-    extra = max(10, min(rank, 40)) if oversampling is None else oversampling
+    extra = default_oversampling(rank) if oversampling is None else oversampling
     width = min(rank + extra, side)
     if kind == "auto":
         kind = "exact" if side <= EXACT_SIDE else "randomized"

@@ -52,7 +52,7 @@
         const a = Math.max(px(data.bands[k][0]), box[0]), b = Math.min(px(data.bands[k][1]), box[2]);
         text.setAttribute("x", (a + b) / 2); text.style.display = b - a > 60 ? "" : "none";
       });
-      svg.querySelectorAll("text.x").forEach(function (text, k, all) { text.textContent = (shown[0] + (shown[1] - shown[0]) * k / (all.length - 1)).toPrecision(3); });
+      svg.querySelectorAll("text.x").forEach(function (text, k, all) { text.textContent = (shown[0] + (shown[1] - shown[0]) * k / (all.length - 1)).toPrecision(3).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, ""); });
       svg.querySelectorAll("text.y").forEach(function (text, k, all) { text.textContent = (y0 + (y1 - y0) * k / (all.length - 1)).toPrecision(4); });
       svg.dataset.shown = shown.join(" ");
     }

@@ -153,11 +153,13 @@ def _kind(kind: str, shape: tuple[int, int] | None, columns: list[str]) -> str:
 def _verdict(result: Result) -> str:
     c = result.certificate
     explained = 100 * (1 - c.relative_error**2)
-    words = [f"{c.rank} components explain {explained:.4g} % of the data (of the sum of squares)."]
+    words = [f"{c.rank} components explain {explained:.4g}\N{NO-BREAK SPACE}% of the data (of the sum of squares)."]
     if c.globally_optimal:
         words.append("No factorization with as many components can explain more.")
     elif c.lower_bound > 0:
-        words.append(f"Nobody can reduce the remaining error by more than {100 * (1 - 1 / c.ratio):.3g} %.")
+        words.append(
+            f"Nobody can reduce the remaining error by more than {100 * (1 - 1 / c.ratio):.3g}\N{NO-BREAK SPACE}%."
+        )
     else:
         words.append("How much better it could be is not known for data with missing entries, or was not computed.")
     words.append(MEANING.get(result.status, ""))
@@ -380,10 +382,12 @@ def _comparison(results: list[Result], names: list[str]) -> str:
             pairs.append((names[other], names[k], same, 100 * found.share_U, 100 * found.share_V))
     worst = max(result.certificate.relative_error for result in results)
     least = results[best].certificate.relative_error
-    verdict = f"{names[best]} has the smallest error, {100 * least:.4g} % of the norm of the data; "
-    verdict += f"the largest is {100 * worst:.4g} %."
+    verdict = f"{names[best]} has the smallest error, {100 * least:.4g}\N{NO-BREAK SPACE}% of the norm of the data; "
+    verdict += f"the largest is {100 * worst:.4g}\N{NO-BREAK SPACE}%."
     if worst - least <= 1e-4:
-        verdict = f"All errors are the same to a hundredth of a per cent: {100 * least:.4g} % of the norm of the data."
+        verdict = (
+            f"All errors are the same to a hundredth of a per cent: {100 * least:.4g}\N{NO-BREAK SPACE}% of the norm."
+        )
     return (
         _section("Verdict", f'<p class="verdict">{html.escape(verdict)}</p>{_table(heads, rows)}')
         + _section("Error against time", _course(results, names))
@@ -399,7 +403,7 @@ def _table(heads: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> str:
 
     def cell(value: Any) -> str:
         if isinstance(value, float):
-            return f'<td data-value="{value!r}">{value:.6g}</td>'
+            return f'<td data-value="{value!r}">{value:.5g}</td>'
         return f"<td>{html.escape(str(value))}</td>"
 
     head = "".join(f'<th scope="col"><button type="button">{html.escape(name)}</button></th>' for name in heads)

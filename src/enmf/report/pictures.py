@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import math
 import struct
 import zlib
 from dataclasses import dataclass
@@ -62,7 +63,7 @@ def chart(lines: list[Line], bands: list[tuple[float, float, str]], words: str) 
     errors = [point[1] for line in lines for point in line.points]
     bounds = [line.bound for line in lines if line.bound > 0]
     low, high = min(errors + bounds), max(errors + bounds)
-    x1 = max(times) or 1.0
+    x1 = 5 * _round_up((max(times) or 1.0) / 5)
     room = (high - low or abs(high) or 1.0) * 0.05
     left, top, right, bottom = BOX
 
@@ -119,6 +120,12 @@ def chart(lines: list[Line], bands: list[tuple[float, float, str]], words: str) 
         '<div class="tools"><button type="button" class="in">Closer to the end</button>'
         '<button type="button" class="all">Show all</button></div></div>'
     )
+
+
+def _round_up(step: float) -> float:
+    """The next number with few digits, for marks on an axis."""
+    unit = 10.0 ** math.floor(math.log10(step))
+    return unit * next(mark for mark in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if mark * unit >= step * (1 - 1e-9))
 
 
 def _thinned(points: list[tuple[float, float, str]]) -> list[tuple[float, float, str]]:

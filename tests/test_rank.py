@@ -1,0 +1,146 @@
+"""Choosing the rank: planted ranks are found, the table is right, a sweep can go on where it ended."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import enmf
+from enmf.heldout import HeldOut, draw_sample, hide
+from enmf.matrix import DenseMatrix
+from enmf.rank import suggest
+from enmf.validation import check_problem
+
+
+def planted(n, m, rank, sparsity, noise, seed):
+    X, _, _ = enmf.datasets.make_exact(n, m, rank, sparsity, random_state=seed)
+    N = np.random.default_rng(seed).standard_normal(X.shape)
+    return np.maximum(X + noise * np.linalg.norm(X) / np.linalg.norm(N) * N, 0)
+
+
+# benchmarks/rank.py has all of them
+@pytest.mark.parametrize(
+    ("n", "m", "rank", "sparsity", "noise"), [(120, 80, 3, 0.0, 0.05), (100, 150, 7, 0.5, 0.2), (300, 60, 10, 0.3, 0.1)]
+)
+def test_a_planted_rank_is_found(n, m, rank, sparsity, noise):
+    found = enmf.select_rank(planted(n, m, rank, sparsity, noise, 1), range(rank - 2, rank + 4))
+    assert abs(found.rank - rank) <= 1
+    assert found.table.loc[rank, "stability"] > found.table.loc[rank + 3, "stability"]
+    assert f"rank {found.rank}" in found.reason.lower() or "standard error" in found.reason
+
+
+def test_exact_data_need_no_more_than_their_rank():
+    X, _, _ = enmf.datasets.make_exact(80, 60, 5, 0.5, random_state=0)
+    assert enmf.select_rank(X, range(2, 9)).rank == 5
+
+
+def test_the_table_says_what_single_fits_say():
+    X = planted(90, 70, 4, 0.4, 0.1, 0)
+    found = enmf.select_rank(X, [6, 2, 4, 4], tol=1e-6, max_iter=2000)
+    assert found.table.index.tolist() == [2, 4, 6]
+    s = np.linalg.svd(X, compute_uv=False)
+    for rank, row in found.table.iterrows():
+        assert row["bound"] == pytest.approx(np.sqrt((s[rank:] ** 2).sum()), rel=1e-6)
+        assert row["error"] == pytest.approx(enmf.factorize(X, rank, random_state=0).error, rel=5e-3)
+        assert row["gap"] == pytest.approx((row["error"] - row["bound"]) / np.linalg.norm(X))
+    np.testing.assert_allclose(found.folds.mean(axis=1), found.table["held_out"])
+    assert f"> {found.rank:>4}" in str(found)
+    assert found.to_dict()["table"][0]["rank"] == 2
+
+
+def test_units_and_storage_do_not_matter():
+    X = planted(60, 50, 3, 0.7, 0.1, 2)
+    X = np.where(np.median(X) > X, 0, X)
+    first = enmf.select_rank(X, [2, 3, 4])
+    for other, unit in ((sp.csr_array(X), 1.0), (X * 2.0**20, 2.0**20)):
+        found = enmf.select_rank(other, [2, 3, 4])
+        np.testing.assert_allclose(found.folds, first.folds, rtol=1e-6)
+        np.testing.assert_allclose(found.table["error"], first.table["error"] * unit, rtol=1e-6)
+
+
+def test_a_sweep_goes_on_where_it_ended(tmp_path):
+    X = planted(60, 50, 3, 0.3, 0.1, 0)
+    whole = enmf.select_rank(X, range(2, 6))
+    seen = []
+    with pytest.warns(UserWarning, match="interrupted: ranks above 3"):
+        part = enmf.select_rank(
+            X, range(2, 6), checkpoint=tmp_path / "c.npz", callback=lambda row: seen.append(row) or row["rank"] == 3
+        )
+    assert not part.complete
+    assert [row["rank"] for row in seen] == [2, 3]
+    rest = enmf.select_rank(X, range(2, 6), checkpoint=tmp_path / "c.npz", callback=seen.append)
+    assert rest.complete
+    assert [row["rank"] for row in seen] == [2, 3, 4, 5]
+    np.testing.assert_array_equal(rest.folds, whole.folds)
+    assert rest.table.drop(columns="seconds").equals(whole.table.drop(columns="seconds"))
+    with pytest.raises(ValueError, match="another sweep: its seed"):
+        enmf.select_rank(X, range(2, 6), checkpoint=tmp_path / "c.npz", random_state=7)
+    with pytest.raises(ValueError, match="without rank 1"):
+        enmf.select_rank(X, range(1, 6), checkpoint=tmp_path / "c.npz")
+
+
+def test_the_rule():
+    ranks = np.array([2, 3, 4, 5])
+    sure = np.array([[5.0, 5.1], [3.0, 3.1], [2.0, 2.1], [2.5, 2.6]])
+    assert suggest(ranks, sure, np.ones(4))[0] == 4
+    doubtful = np.array([[5.0, 5.1], [2.0, 2.4], [2.1, 2.1], [2.5, 2.6]])
+    rank, reason = suggest(ranks, doubtful, np.ones(4))
+    assert rank == 3
+    assert "as well as at rank 4" in reason
+    falling = np.array([[5.0, 5.1], [4.0, 4.1], [3.0, 3.1], [2.0, 2.1]])
+    rank, reason = suggest(ranks, falling, np.ones(4))
+    assert rank == 5
+    assert "larger ones may be better" in reason
+
+
+@pytest.mark.parametrize("density", [1.0, 0.3, 0.01])
+def test_hidden_entries_stand_for_all(density):
+    rng = np.random.default_rng(0)
+    X = rng.random((200, 150)) * (rng.random((200, 150)) < density)
+    sample = X if density > 0.1 else sp.csr_array(X)
+    folds = hide(sample, 4, rng)
+    places = np.concatenate([fold.rows * 150 + fold.columns for fold in folds])
+    assert len(np.unique(places)) == len(places)  # no two folds share an entry
+    for fold in folds:
+        np.testing.assert_array_equal(fold.values, X[fold.rows, fold.columns])
+        assert fold.weights.sum() == pytest.approx(X.size)
+        assert (fold.weights * fold.values**2).sum() == pytest.approx((X**2).sum(), rel=0.5)
+
+
+def test_large_data_are_sampled():
+    rng = np.random.default_rng(0)
+    X = rng.random((2000, 300))
+    X[:1000] = 0
+    sample = draw_sample(DenseMatrix(X), 100, rng)
+    assert sample.shape == (100, 100)
+    assert sample.any(axis=1).all()  # drawn by norm: no empty rows
+    dense = sp.random_array((2000, 3000), density=0.01, random_state=0, format="csr")
+    sparse = draw_sample(check_problem(dense).X, 100, rng)
+    assert sp.issparse(sparse)
+    assert sparse.nnz > 1000
+    assert HeldOut(check_problem(np.zeros((20, 10))).X, 2, 100, 0).squared_norm == 0.0
+
+
+def test_zeros_need_one_component():
+    assert enmf.select_rank(np.zeros((20, 10)), [1, 2, 3]).rank == 1
+
+
+def test_bad_ranks():
+    X = np.ones((10, 8))
+    with pytest.raises(ValueError, match="not below min"):
+        enmf.select_rank(X, [2, 8])
+    with pytest.raises(ValueError, match="empty"):
+        enmf.select_rank(X, [])
+    with pytest.raises(TypeError, match="several integers"):
+        enmf.select_rank(X, 3)
+    with pytest.raises(ValueError, match="folds must be at least 2"):
+        enmf.select_rank(X, [2], folds=1)
+
+
+def test_plot():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("agg")
+    found = enmf.select_rank(planted(60, 50, 3, 0.3, 0.1, 0), [2, 3, 4])
+    axes = found.plot()
+    np.testing.assert_array_equal(axes[0].lines[0].get_ydata(), found.table["error"])
+    assert axes[0].get_title() == f"suggested rank: {found.rank}"
+    matplotlib.pyplot.close("all")
