@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from enmf.iterate import Iterate
+from enmf.matrix.rows import RowBlocks
 
 PARALLEL = 1e-6  # columns with a cosine of at least 1 - this are parallel
 
@@ -34,7 +35,8 @@ def describe_components(it: Iterate) -> tuple[Component, ...]:
     UtU, VtV = it.UtU.astype(np.float64), it.VtV.astype(np.float64)
     u, v = np.sqrt(np.diag(UtU)), np.sqrt(np.diag(VtV))
     alive = (u > 0) & (v > 0)
-    along = np.einsum("ij,ij->j", it.XV, it.U, dtype=np.float64)
+    XV, U = it.XV, it.U
+    along = U.home.total(_along, XV, U) if isinstance(U, RowBlocks) else _along(None, XV, U)
     parallel = np.triu(_cosines(UtU, u, alive) >= 1.0 - PARALLEL, 1) | np.triu(
         _cosines(VtV, v, alive) >= 1.0 - PARALLEL, 1
     )
@@ -48,6 +50,10 @@ def describe_components(it: Iterate) -> tuple[Component, ...]:
         )
         for j in range(it.rank)
     )
+
+
+def _along(_: object, XV: np.ndarray, U: np.ndarray) -> np.ndarray:
+    return np.einsum("ij,ij->j", XV, U, dtype=np.float64)
 
 
 def component_table(components: Iterable[Component]) -> str:

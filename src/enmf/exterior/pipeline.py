@@ -18,6 +18,7 @@ from enmf.exterior.rotation import ROUNDING, STARTS, Rotation, negative_share, r
 from enmf.exterior.svd import KINDS, Spectrum, refine, truncated_svd
 from enmf.iterate import Iterate
 from enmf.matrix import LowRankMatrix, Matrix
+from enmf.matrix.rows import fortran
 from enmf.solvers.hals import ExtrapolatedHALS
 from enmf.solvers.loop import run_stage
 from enmf.stopping import Monitor
@@ -123,7 +124,7 @@ def exterior_start(
             monitor.lower_bound = spectrum.lower_bound(rank)
             counter.iterations = 1
     U, V = spectrum.factors(rank)
-    if spectrum.kind == "randomized" and negative_share(np.vstack([U, V]) @ spread(rank)) < NEARLY:
+    if spectrum.kind == "randomized" and negative_share(U @ spread(rank), V @ spread(rank)) < NEARLY:
         with monitor.phase("svd") as counter:  # the optimum is near, so its accuracy decides
             spectrum = refine(X, spectrum, rank)
             counter.iterations += 1
@@ -195,7 +196,7 @@ def _rotate(
                 stop=monitor.out_of_time,
             )
             if rotation.negative_mass <= enough:  # in the sample: look at all rows
-                rotation = replace(rotation, negative_mass=negative_share(np.vstack([U @ rotation.R, V @ rotation.R])))
+                rotation = replace(rotation, negative_mass=negative_share(U @ rotation.R, V @ rotation.R))
             found.append(rotation)
             counter.iterations += rotation.iterations
             if rotation.negative_mass <= enough:
@@ -227,4 +228,4 @@ def _descend_surrogate(its: list[Iterate], iterations: int, monitor: Monitor, re
 
 
 def _clipped(F: np.ndarray) -> np.ndarray:
-    return np.asfortranarray(np.maximum(F, 0))
+    return fortran(np.maximum(F, 0))
