@@ -67,7 +67,7 @@ class Checkpoint:
     def save(self, U: np.ndarray, V: np.ndarray, iterations: int) -> None:
         if isinstance(U, RowBlocks) and U.home.engine.client is None:
             U = U.gather()
-        of_U = {} if isinstance(U, RowBlocks) else {"U": U}
+        of_U: dict[str, Any] = {} if isinstance(U, RowBlocks) else {"U": U}
         part = self.folder / f"{FILE}.{os.getpid()}.part"
         with open(part, "wb") as file:
             np.savez(file, V=V, **of_U, iterations=np.int64(iterations), about=np.array(json.dumps(self.about)))

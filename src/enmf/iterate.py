@@ -16,7 +16,6 @@ from enmf.kernels.sweep import BLOCK
 from enmf.matrix import Matrix
 from enmf.matrix.rows import RowBlocks, fortran, inner
 
-
 __all__ = ["GradientMeasure", "Iterate", "Penalty", "inner", "measure_gradient", "penalized"]
 
 

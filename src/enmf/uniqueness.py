@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -79,7 +80,7 @@ class _Support:
         self.top = F.max(axis=0)
         self.alive = self.top > 0
 
-    def _sum(self, function: Callable[..., np.ndarray]) -> np.ndarray:
+    def _sum(self, function: Callable[..., Any]) -> Any:
         F = self.F
         return F.home.total(function, F, self.top) if isinstance(F, RowBlocks) else function(None, F, self.top)
 
@@ -110,7 +111,7 @@ def _zeros(F: np.ndarray, top: np.ndarray) -> np.ndarray:
     return np.less_equal(F, ZERO * top)
 
 
-def _rounded(_: object, F: np.ndarray, top: np.ndarray) -> np.ndarray:
+def _rounded(_: object, F: np.ndarray, top: np.ndarray) -> Any:
     return np.count_nonzero(_zeros(F, top) & (F > 0))
 
 

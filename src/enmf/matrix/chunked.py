@@ -10,6 +10,7 @@ sends back Xᵀ U and Uᵀ U. Blocks that fit into the memory at hand are read o
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -49,7 +50,7 @@ class ChunkedMatrix(Matrix):
         self.sparse = any(survey.sparse for survey in surveys)
         self._nonzeros = sum(survey.nonzeros for survey in surveys)
         self._squared_norm = float(sum(survey.squared_norm for survey in surveys))
-        self.blocks = len(blocks)
+        self.blocks = list(blocks)
         self.kept = engine.holds(sum(survey.nbytes for survey in surveys)) or any(_holds_futures(b) for b in blocks)
         groups = _divide([survey.nbytes for survey in surveys], engine.slots())
         tall = [[heights[i] for i in group] for group in groups]
@@ -195,7 +196,7 @@ class ChunkedMatrix(Matrix):
 
     def _rows(self, index: np.ndarray, weight: np.ndarray) -> Matrix:
         edges = np.cumsum([0, *self.heights])
-        inside = Pieces([index[(index >= a) & (index < b)] - a for a, b in zip(edges[:-1], edges[1:])])
+        inside = Pieces([index[(index >= a) & (index < b)] - a for a, b in itertools.pairwise(edges)])
         found = self.collect(_pick, inside)
         return self._stacked([block for part in found for block in part], weight)
 

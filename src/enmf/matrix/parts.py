@@ -58,9 +58,7 @@ class Part:
 
     def gram_times(self, Q: np.ndarray) -> np.ndarray:
         """Both products while a block is at hand."""
-        return np.asfortranarray(
-            sum(_transpose_times(block, as_matrix(block)._times(Q)) for _, block in self._ready())
-        )
+        return np.asfortranarray(sum(_transpose_times(block, as_matrix(block)._times(Q)) for _, block in self._ready()))
 
     def squared_residual(self, U: np.ndarray, V: np.ndarray) -> float:
         return sum(block._squared_residual(U[rows], V) for rows, block in self._matrices())
@@ -208,8 +206,6 @@ def add(parts: Sequence[Any]) -> Any:
     return total
 
 
-def make_part(
-    blocks: Sequence[Any], heights: Sequence[int], first: int, preparation: Preparation, keep: bool
-) -> Part:
+def make_part(blocks: Sequence[Any], heights: Sequence[int], first: int, preparation: Preparation, keep: bool) -> Part:
     part = Part(blocks, heights, first, preparation)
     return part.loaded() if keep else part

@@ -36,7 +36,7 @@ class Step:
     def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         self.key = next(_numbers)
         self.function, self.arguments = function, arguments
-        self.depth = 1 + max((a.depth for a in arguments if isinstance(a, Step)), default=0)
+        self.depth: int = 1 + max((a.depth for a in arguments if isinstance(a, Step)), default=0)
         self.value: Callable[[], Value | None] = lambda: None
 
     def begin_anew(self, function: Callable[..., Any], *arguments: Any) -> None:
@@ -170,7 +170,7 @@ class Transposed:
 
 
 def by_rows(function: Callable[..., Any]) -> Callable[..., Any]:
-    """For a function of arrays each row of whose result depends on that row of its arguments, and on small arguments."""
+    """For a function whose result has a row for each row of its arguments (beside small ones), depending on it alone."""
 
     @functools.wraps(function)
     def called(*arguments: Any) -> Any:
@@ -227,9 +227,7 @@ def _at_hand(step: Step, part: int, done: dict[int, Instruction]) -> bool:
 
 def resolved(arguments: Iterable[Any], part: int) -> tuple[Any, ...]:
     """Arguments as the part sees them."""
-    return tuple(
-        Rows(a.key) if isinstance(a, Step) else a[part] if isinstance(a, Pieces) else a for a in arguments
-    )
+    return tuple(Rows(a.key) if isinstance(a, Step) else a[part] if isinstance(a, Pieces) else a for a in arguments)
 
 
 def _first(argument: Any) -> Any:

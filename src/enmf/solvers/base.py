@@ -49,7 +49,7 @@ def coordinate_sweeps(
     fixed: np.ndarray | None = None,
 ) -> None:
     """Coordinate sweeps on the factor F (n x r, Fortran order) in place; see `enmf.kernels.sweep`."""
-    n, r = F.shape
+    r = F.shape[1]
     skip = np.zeros(r, dtype=np.bool_) if fixed is None else fixed
     options = (np.ascontiguousarray(G), float(wall), max_sweeps, float(progress), skip)
     if isinstance(F, RowBlocks):
