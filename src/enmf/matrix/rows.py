@@ -170,7 +170,7 @@ class Transposed:
 
 
 def by_rows(function: Callable[..., Any]) -> Callable[..., Any]:
-    """For a function whose result has a row for each row of its arguments (beside small ones), depending on it alone."""
+    """For a function that makes each row of its result from that row of its arguments, and from small arguments."""
 
     @functools.wraps(function)
     def called(*arguments: Any) -> Any:
