@@ -1,10 +1,11 @@
 """Who computes: the workers of an active Dask client, or threads of this process.
 
-A part of X belongs to a worker; its tasks go there and find the blocks and the rows of the factors in its memory. What
-travels: small arrays to the workers, one summand of each part back (added by a tree of tasks where there are many).
+A part of X belongs to a worker, which finds the blocks and the rows of the factors in its memory and uses all its
+threads for it. What travels: small arrays to the workers, one summand of each part back. Up to FAN_IN workers are spoken
+to directly (Dask's actors: half the delay of a task); with more of them tasks do the work, and a tree of tasks adds.
 
-A worker that dies: Dask makes the blocks of its part elsewhere and repeats the task there, which finds no rows and says
-so; the caller then sends the steps that make them.
+A worker that dies: Dask makes the blocks of its part elsewhere, and who works on it there finds no rows and says so;
+the caller then sends the steps that make them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 
 from enmf import parallel
 from enmf.matrix.blocks import Preparation, as_block
-from enmf.matrix.parts import Instruction, Lost, Packed, Sent, add, drop, make_part, run
+from enmf.matrix.parts import Hand, Instruction, Lost, Packed, Sent, add, drop, make_part, run, run_alone
 from enmf.matrix.sources import LazyBlock
 
 FAN_IN = 8  # partial sums added in one task
@@ -60,6 +61,8 @@ class Engine:
         self.name = f"enmf-{os.getpid()}-{time.time_ns():x}-{next(_runs)}"
         self.parts: list[Any] = []  # a Part each, or the future of one
         self._homes: list[str] = []  # worker of each part
+        self._threads: list[int] = []  # of that worker
+        self._hands: list[Any] = []  # the actor on each part, where there are few
 
     def block_bytes(self) -> int:
         """Size of a block such that those in work at one time take a quarter of the memory at most."""
@@ -81,7 +84,7 @@ class Engine:
         """How many parts are worked on at the same time."""
         if self.client is None:
             return parallel.count()
-        return max(1, sum(worker["nthreads"] for worker in self._workers().values()))
+        return max(1, len(self._workers()))
 
     def look(self, function: Callable[..., Any], blocks: Sequence[Any], preparation: Preparation | None) -> list[Any]:
         """function(block) for every block."""
@@ -119,21 +122,20 @@ class Engine:
         ]
         self._wait_for(self.parts)
         self._homes = homes
+        self.find_homes()
 
     def _choose_homes(self, blocks: Sequence[Sequence[Any]]) -> list[str]:
-        """A worker for each part: the one that holds most of its blocks, among those with a free thread."""
+        """A worker for each part: the one that holds most of its blocks, among those without a part."""
         from distributed.client import futures_of
 
-        free = {address: worker["nthreads"] for address, worker in self._workers().items()}
+        free: list[str] = []
         homes = []
         for part in blocks:
             held = futures_of(list(part)) if any(hasattr(block, "key") for block in part) else []
             places = [place for who in (self.client.who_has(held).values() if held else ()) for place in who]
-            if not any(free.values()):
-                free = {address: worker["nthreads"] for address, worker in self._workers().items()}
-            home = max((address for address in free if free[address] > 0), key=places.count)
-            free[home] -= 1
-            homes.append(home)
+            free = free or list(self._workers())
+            homes.append(max(free, key=places.count))
+            free.remove(homes[-1])
         return homes
 
     def run(self, jobs: Sequence[Job], forget: Sequence[int], total: bool) -> Any:
@@ -145,26 +147,55 @@ class Engine:
             with parallel.share(len(jobs)) as (at_once, threads):
                 fixed = [(self.name, job.part, Packed((job.program, job.outcome)), forget, threads) for job in jobs]
                 found = _computed([work(*f, Packed(self.parts[j.part])) for f, j in zip(fixed, jobs)], at_once)
+        elif self._hands:
+            found = self._ask_hands(jobs, forget)
         else:
-            found = self._repeated(lambda: self._submit(jobs, forget, total), [job.part for job in jobs])
+            found = self._repeated(lambda: self._submit(jobs, forget, total))
         if total or any(isinstance(one, Lost) for one in found):
             return add(found)
         return found
 
+    def _ask_hands(self, jobs: Sequence[Job], forget: Sequence[int]) -> list[Any]:
+        asked = [
+            self._hands[job.part].run(self.name, job.part, Packed((job.program, job.outcome)), list(forget))
+            for job in jobs
+        ]
+        return [self._answer(job, future) for job, future in zip(jobs, asked)]
+
+    def _answer(self, job: Job, future: Any) -> Any:
+        """What the hand says; `Lost` when its worker is gone."""
+        while True:
+            try:
+                return future.result(timeout=2.0)
+            except TimeoutError:
+                if self._gone(job.part):
+                    return Lost((job.part,))
+            except Exception:
+                for _ in range(20):  # until the scheduler has noticed
+                    if self._gone(job.part):
+                        return Lost((job.part,))
+                    time.sleep(0.05)
+                raise
+
+    def _gone(self, part: int) -> bool:
+        try:
+            return self._homes[part] not in self.client.nthreads()
+        except OSError:  # the scheduler does not answer
+            return True
+
     def _submit(self, jobs: Sequence[Job], forget: Sequence[int], total: bool) -> list[Any]:
-        self._wait_for_workers()
         parcel = _Parcel()
         packed = [(parcel.pack_all(job.program), parcel.pack(job.outcome)) for job in jobs]
         sent = [self.client.scatter(array, hash=False, broadcast=False) for array in parcel.arrays]
         number = time.time_ns()
         futures = [
             self.client.submit(
-                run,
+                run_alone,
                 self.name,
                 job.part,
                 Packed(work),
                 list(forget),
-                None,
+                self._threads[job.part],
                 self.parts[job.part],
                 *sent,
                 workers=[self._homes[job.part]],
@@ -180,7 +211,7 @@ class Engine:
             ]
         return futures
 
-    def _repeated(self, submit: Callable[[], list[Any]], parts: Sequence[int] = ()) -> list[Any]:
+    def _repeated(self, submit: Callable[[], list[Any]]) -> list[Any]:
         """Submit, wait and gather; once more when inputs were lost with a worker."""
         from distributed import KilledWorker
 
@@ -188,7 +219,7 @@ class Engine:
             try:
                 futures = submit()
                 self._wait_for(futures)
-                return self.client.gather(futures)
+                return self.client.gather(futures, direct=True)
             except KilledWorker as problem:
                 raise WorkersLost(f"a task ended the worker that ran it, again and again: {problem}") from None
             except _lost_inputs():
@@ -198,12 +229,29 @@ class Engine:
         raise AssertionError  # not reached
 
     def find_homes(self) -> None:
-        """After a loss: where the parts are now."""
+        """Where the parts are now, and hands on them; at first and after a loss."""
         if self.client is None:
             return
-        self._wait_for(self.parts)
-        where = self.client.who_has(self.parts)
-        self._homes = [(list(where.get(part.key, ())) or [home])[0] for part, home in zip(self.parts, self._homes)]
+        for attempt in range(ATTEMPTS):
+            self._wait_for_workers()
+            self._wait_for(self.parts)
+            where = self.client.who_has(self.parts)
+            workers = self.client.nthreads()
+            places = [[place for place in where.get(part.key, ()) if place in workers] for part in self.parts]
+            if all(places):
+                break
+            time.sleep(0.1 * 2**attempt)  # until the scheduler has noticed
+        else:
+            raise WorkersLost("workers were lost faster than the blocks of X could be made again")
+        self._homes = [home if home in there else there[0] for home, there in zip(self._homes, places)]
+        self._threads = [workers[home] for home in self._homes]
+        if len(self.parts) <= FAN_IN:
+            self._hands = self.client.gather([self._hand(number) for number in range(len(self.parts))])
+
+    def _hand(self, number: int) -> Any:
+        return self.client.submit(
+            Hand, self.parts[number], self._threads[number], actor=True, workers=[self._homes[number]], pure=False
+        )
 
     def _wait_for(self, futures: list[Any]) -> None:
         """Wait, and look now and then whether anybody is working."""

@@ -8,6 +8,7 @@ the part), the outcome is `Lost`.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,8 @@ from enmf import parallel
 from enmf.matrix.base import Matrix
 from enmf.matrix.blocks import Preparation, as_matrix
 from enmf.matrix.dense import DenseMatrix
+
+ALIGNMENT = 16  # bytes
 
 _held: dict[tuple[str, int], dict[int, np.ndarray]] = {}  # run and part -> number of a step -> its rows
 
@@ -33,7 +36,7 @@ class Part:
 
     def loaded(self) -> Part:
         """The same with all blocks in memory, ready for use."""
-        blocks = [block for _, block in self._ready()]
+        blocks = [_aligned(block) for _, block in self._ready()]
         return Part(blocks, self.heights, self.first, Preparation(self.preparation.dtype))
 
     def _ready(self) -> Iterator[tuple[slice, Any]]:
@@ -92,6 +95,11 @@ class Part:
         return np.vstack([product.toarray() if sp.issparse(product) else product for product in found])
 
 
+def _aligned(block: Any) -> Any:
+    """A dense block that came over the network begins anywhere; products with it take half as long again."""
+    return block.copy() if isinstance(block, np.ndarray) and block.ctypes.data % ALIGNMENT else block
+
+
 def _transpose_times(block: Any, U: np.ndarray) -> np.ndarray:
     if sp.issparse(block):  # one scattered sum: no transposed copy of the block is made
         return np.asfortranarray(block.T @ np.ascontiguousarray(U, dtype=block.dtype))
@@ -148,7 +156,7 @@ def run(
     number: int,
     work: Packed,
     forget: Sequence[int],
-    threads: int | None,
+    threads: int,
     part: Part | Packed,
     *sent: np.ndarray,
 ) -> Any:
@@ -185,6 +193,24 @@ def run(
 
 def _kept(program: Sequence[Instruction], key: int) -> bool:
     return any(one.key == key and one.keep for one in program)
+
+
+class Hand:
+    """Works on a part for a caller that speaks to it directly (a Dask actor)."""
+
+    def __init__(self, part: Part, threads: int) -> None:
+        self.part, self.threads = part, threads
+
+    def run(self, run_name: str, number: int, work: Packed, forget: Sequence[int]) -> Any:
+        return run_alone(run_name, number, work, forget, self.threads, self.part)
+
+
+def run_alone(
+    run_name: str, number: int, work: Packed, forget: Sequence[int], threads: int, part: Part, *sent: np.ndarray
+) -> Any:
+    """`run` with that many threads for BLAS, too; it has one where Dask starts the worker."""
+    with parallel.limit(threads) if threads > 1 else contextlib.nullcontext():
+        return run(run_name, number, work, forget, threads, part, *sent)
 
 
 def drop(run_name: str) -> None:
