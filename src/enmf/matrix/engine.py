@@ -1,8 +1,8 @@
 """Who computes: the workers of an active Dask client, or threads of this process.
 
 A part of X belongs to a worker, which finds the blocks and the rows of the factors in its memory and uses all its
-threads for it. What travels: small arrays to the workers, one summand of each part back. Up to FAN_IN workers are spoken
-to directly (Dask's actors: half the delay of a task); with more of them tasks do the work, and a tree of tasks adds.
+threads for it. What travels: small arrays to the workers, one summand of each part back. Up to FAN_IN workers are asked
+directly (Dask's actors: a third of the delay of a task); with more of them tasks do the work, and a tree of tasks adds.
 
 A worker that dies: Dask makes the blocks of its part elsewhere, and who works on it there finds no rows and says so;
 the caller then sends the steps that make them.
@@ -156,14 +156,20 @@ class Engine:
         return found
 
     def _ask_hands(self, jobs: Sequence[Job], forget: Sequence[int]) -> list[Any]:
-        asked = [
-            self._hands[job.part].run(self.name, job.part, Packed((job.program, job.outcome)), list(forget))
-            for job in jobs
-        ]
+        asked = [self._ask(job, forget) for job in jobs]
         return [self._answer(job, future) for job, future in zip(jobs, asked)]
+
+    def _ask(self, job: Job, forget: Sequence[int]) -> Any:
+        work = Packed((job.program, job.outcome))
+        try:
+            return self._hands[job.part].run(self.name, job.part, work, list(forget))
+        except ValueError:  # Dask knows already that the worker is gone
+            return None
 
     def _answer(self, job: Job, future: Any) -> Any:
         """What the hand says; `Lost` when its worker is gone."""
+        if future is None:
+            return Lost((job.part,))
         while True:
             try:
                 return future.result(timeout=2.0)
