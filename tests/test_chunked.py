@@ -441,7 +441,10 @@ def test_workers_give_the_same_answer_and_one_may_die(cluster):
     _, client = cluster
     X = load_digits().data
     wanted = quiet(X, 8)
-    assert_same(quiet(in_chunks(X, 3), 8), wanted)
+    found = quiet(in_chunks(X, 3), 8)
+    assert_same(found, wanted)
+    assert isinstance(found.U, da.Array)
+    np.testing.assert_allclose(found.U.compute(), wanted.U, rtol=1e-6, atol=1e-9)
 
     killed = []
 
@@ -453,6 +456,7 @@ def test_workers_give_the_same_answer_and_one_may_die(cluster):
     survived = quiet(in_chunks(X, 3), 8, callback=kill)
     assert killed
     assert_same(survived, wanted)
+    np.testing.assert_allclose(survived.U.compute(), wanted.U, rtol=1e-6, atol=1e-9)
 
 
 def test_losing_all_workers_is_one_error_that_keeps_the_factors(cluster):
