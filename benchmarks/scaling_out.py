@@ -3,8 +3,12 @@
     python benchmarks/scaling_out.py disk --folder SCRATCH [--gigabytes 8]   a float32 file, memory_limit 1 GB
     python benchmarks/scaling_out.py sparse    RCV1's shape and density, generated
     python benchmarks/scaling_out.py workers   audio tiled 4 times: memory, 1 and 2 workers
+    python benchmarks/scaling_out.py limits    more rows of X and of U than a worker has memory for
+    python benchmarks/scaling_out.py iteration --workers 1|2    seconds of an iteration, for the model
+    python benchmarks/scaling_out.py model     fit the cost model, test it, look ahead
 
 Each command runs in a process of its own, so that the peak belongs to it alone. `workers` needs ENMF_DATA.
+`iteration` writes benchmarks/results/scaling_model.csv.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import csv
 import resource
 import time
 import warnings
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +28,7 @@ from enmf import parallel
 from enmf.datasets import load, make_sparse
 
 RESULTS = Path(__file__).parent / "results" / "scaling_out.csv"
+MODEL = Path(__file__).parent / "results" / "scaling_model.csv"
 FIELDS = ("case", "shape", "rank", "threads", "iterations", "passes", "seconds", "seconds_a_pass", "relative_error")
 COLUMNS = (*FIELDS, "peak_GB")
 
@@ -51,14 +57,14 @@ def measure(case, X, shape, rank, threads, **options):
     return seconds
 
 
-def write(row):
-    """Replace the row of this case."""
+def write(row, path=RESULTS, columns=COLUMNS, names=("case",)):
+    """Replace the row of the same names."""
     rows = []
-    if RESULTS.exists():
-        with RESULTS.open() as file:
-            rows = [old for old in csv.DictReader(file) if old["case"] != row["case"]]
-    with RESULTS.open("w", newline="") as file:
-        table = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+    if path.exists():
+        with path.open() as file:
+            rows = [old for old in csv.DictReader(file) if any(old[name] != str(row[name]) for name in names)]
+    with path.open("w", newline="") as file:
+        table = csv.DictWriter(file, columns, lineterminator="\n")
         table.writeheader()
         table.writerows([*rows, row])
 
@@ -92,32 +98,131 @@ def sparse():
     measure("sparse, generated", X, shape, 20, 2, memory_limit="1.5GB", max_iter=5, tol=0, bound=False)
 
 
+def limits(count=6, limit="500MB"):
+    """U and X of 560 MB and more on workers of 500 MB: nothing of that length is ever in one place."""
+    n, m, rank = 7_000_000, 500, 20
+    X = make_sparse((n, m), 20 / m, rank=20, chunks=n // (4 * count))
+    with cluster(count, limit):
+        options = {"max_iter": 3, "tol": 0, "bound": False}
+        measure(f"{count} workers of {limit}", X, (n, m), rank, 1, **options)
+
+
 def workers():
     import dask.array as da
-    from distributed import Client, LocalCluster
 
     X = np.tile(load("audio")[0], (4, 1)).astype(np.float32)
     options = {"max_iter": 40, "tol": 0, "bound": False}
+    enmf.factorize(X[:2000], 20, random_state=0, n_threads=1, max_iter=1, tol=0, bound=False)  # kernels are compiled
     here = measure("audio x 4, in memory", X, X.shape, 20, 1, **options)
+    times = {}
     for count in (1, 2):
-        with LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None) as local, Client(local):
+        with cluster(count):
             lazy = da.from_array(X, chunks=(1500, -1)).persist()
             enmf.factorize(lazy, 20, random_state=0, max_iter=1, tol=0, bound=False)  # kernels are compiled
-            there = measure(f"audio x 4, {count} worker(s)", lazy, X.shape, 20, 1, **options)
-            print(f"{count} worker(s): {there / here:.2f} times the time in memory on one thread")
+            times[count] = measure(f"audio x 4, {count} worker(s)", lazy, X.shape, 20, 1, **options)
+    print(f"one worker: {100 * (times[1] / here - 1):.0f} % over memory; two: {times[1] / times[2]:.2f} times as fast")
+
+
+@contextmanager
+def cluster(count, memory="auto"):
+    from distributed import Client, LocalCluster
+
+    how = {"threads_per_worker": 1, "dashboard_address": None, "memory_limit": memory}
+    with LocalCluster(n_workers=count, **how) as local, Client(local):
+        yield
+
+
+# The cost model -------------------------------------------------------------------------------------------------------
+
+FITTED = (  # rows, columns, entries of a row, rank
+    (60_000, 5_000, 40, 20),
+    (240_000, 5_000, 40, 20),
+    (60_000, 60_000, 40, 20),
+    (60_000, 5_000, 200, 20),
+    (120_000, 5_000, 40, 50),
+    (30_000, 60_000, 100, 50),
+)
+HELD_OUT = ((500_000, 30_000, 60, 30),)
+HUGE = (10**9, 10**6, 100, 20)
+NETWORK = 1.25e9  # bytes a second between machines: 10 Gb/s
+ITERATIONS = 8
+
+
+def iteration(count):
+    """Seconds of a descent iteration (e-hals, float32) on `count` workers of one thread, for every shape."""
+    with cluster(count):
+        for n, m, entries, rank in (*FITTED, *HELD_OUT):
+            X = make_sparse((n, m), entries / m, rank=20, chunks=-(-n // 8))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                start = {"init": "random", "method": "e-hals", "random_state": 0, "tol": 0, "bound": False}
+                result = enmf.factorize(X, rank, max_iter=ITERATIONS, **start)
+            seconds = [row.seconds for row in result.trace]
+            each = float(np.median(np.diff(seconds[2:])))
+            row = {"rows": n, "columns": m, "entries": entries, "rank": rank, "workers": count, "seconds": each}
+            print(row, flush=True)
+            write(row, MODEL, tuple(row), ("rows", "columns", "entries", "rank", "workers"))
+
+
+def terms(n, m, entries, rank, count):
+    """What an iteration does: multiply-adds of products, of sweeps on workers and here, numbers sent, round trips."""
+    sweeps_U, sweeps_V = (1 + int(0.5 * (1 + 8 * n * entries / (length * rank))) for length in (n, m))
+    return np.array(
+        [
+            2.0 * n * entries * rank / count,
+            n * rank**2 * sweeps_U / count,
+            m * rank**2 * sweeps_V,
+            m * rank * 4.0 * (1 + count),
+            2.0,
+        ]
+    )
+
+
+NAMES = ("product", "sweeps of U", "sweeps of V", "V and XᵀU sent", "round trips")
+
+
+def model():
+    from scipy.optimize import nnls
+
+    with MODEL.open() as file:
+        rows = [{key: float(value) for key, value in row.items()} for row in csv.DictReader(file)]
+    shape = [(int(r["rows"]), int(r["columns"]), r["entries"], int(r["rank"])) for r in rows]
+    A = np.array([terms(*s, r["workers"]) for s, r in zip(shape, rows)])
+    b = np.array([r["seconds"] for r in rows])
+    fitted = np.array([s in FITTED for s in shape])
+    cost, _ = nnls(A[fitted] / b[fitted, None], np.ones(fitted.sum()))  # relative errors
+    print("seconds for one of each:", ", ".join(f"{name} {c:.3g}" for name, c in zip(NAMES, cost)))
+    for s, r, seconds, predicted, known in zip(shape, rows, b, A @ cost, fitted):
+        note = "" if known else "   <- not fitted"
+        print(f"{s}, {int(r['workers'])} worker(s): {seconds:.3f} s, model {predicted:.3f} s{note}")
+    n, m, entries, rank = HUGE
+    for count in (100, 1000):
+        work = terms(*HUGE, count) * cost
+        broadcast = np.ceil(np.log2(count)) * m * rank * 4 / NETWORK
+        reduction = np.ceil(np.log(count) / np.log(8)) * 8 * m * rank * 4 / NETWORK
+        parts = {**dict(zip(NAMES, work)), "V and XᵀU sent": broadcast + reduction}
+        memory = (n * entries * 8 + 6 * n * rank * 4) / count / 1e9
+        print(
+            f"{count} workers: {sum(parts.values()):.1f} s an iteration ("
+            + ", ".join(f"{name} {seconds:.2f}" for name, seconds in parts.items())
+            + f"), {memory:.0f} GB a worker"
+        )
 
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    arguments.add_argument("part", choices=["disk", "sparse", "workers"])
+    arguments.add_argument("part", choices=["disk", "sparse", "workers", "limits", "iteration", "model"])
     arguments.add_argument("--folder", default=".")
     arguments.add_argument("--gigabytes", type=float, default=8.0)
+    arguments.add_argument("--workers", type=int, default=1)
     given = arguments.parse_args()
     with parallel.limit(2):
         if given.part == "disk":
             disk(given.folder, given.gigabytes)
+        elif given.part == "iteration":
+            iteration(given.workers)
         else:
-            {"sparse": sparse, "workers": workers}[given.part]()
+            {"sparse": sparse, "workers": workers, "limits": limits, "model": model}[given.part]()
 
 
 if __name__ == "__main__":

@@ -20,6 +20,9 @@ import enmf
 import problems
 from enmf.datasets import make_sparse, make_synthetic
 from enmf.matrix import ChunkedMatrix, DenseMatrix, SparseMatrix
+from enmf.matrix.engine import Engine
+from enmf.matrix.rows import RowBlocks
+from enmf.solvers.nnls import solve_nnls
 from enmf.validation import check_problem
 
 dask = pytest.importorskip("dask")
@@ -69,7 +72,7 @@ def test_answers_as_in_memory(store, limit, shape):
     assert matrix.kept == (limit is None)
     rng = np.random.default_rng(1)
     U, V = (np.asfortranarray(rng.random((length, 4))) for length in shape)
-    for product, wanted in ((matrix.times(V), X @ V), (matrix.transpose_times(U), X.T @ U)):
+    for product, wanted in ((matrix.times(V).gather(), X @ V), (matrix.transpose_times(U), X.T @ U)):
         np.testing.assert_allclose(product, wanted)
         assert product.flags.f_contiguous
     np.testing.assert_allclose(matrix.gram_times(V), X.T @ (X @ V))
@@ -92,7 +95,7 @@ def test_blocks_put_together_from_small_and_from_column_chunks():
         cut = check_problem(da.from_array(X, chunks=(100, 20))).X
     V = np.ones((40, 1))
     for matrix in (many, cut):
-        np.testing.assert_allclose(matrix.times(V), X @ V)
+        np.testing.assert_allclose(matrix.times(V).gather(), X @ V)
 
 
 def test_unknown_chunk_sizes_are_found_out():
@@ -126,7 +129,7 @@ def test_same_answer_on_real_data(real_data, name, rank):
     assert_same(quiet(in_chunks(X, 17), rank, memory_limit="40MB", **options), quiet(X, rank, **options))
 
 
-@pytest.mark.parametrize("method", ["mu", "anls-bpp", "fpgm"])
+@pytest.mark.parametrize("method", ["hals", "mu", "anls-bpp", "fpgm"])  # fpgm brings U here, the others do not
 def test_other_methods_take_blocks_too(method):
     X = problems.counts()
     found, wanted = (quiet(Y, 4, method=method, max_iter=50) for Y in (in_chunks(X, 3), X))
@@ -142,6 +145,7 @@ def test_rank_of_the_whole():
     X = problems.dense(30, 6)
     result = quiet(in_chunks(X, 3), 6)
     assert result.status == "global_optimum"
+    assert isinstance(result.U, da.Array)
     np.testing.assert_allclose(result.U @ result.V.T, X, atol=1e-12)
 
 
@@ -212,7 +216,7 @@ def test_every_source_gives_the_rows_in_order(name, tmp_path):
     assert isinstance(matrix, ChunkedMatrix)
     assert len(matrix.blocks) > 1
     assert not matrix.kept
-    np.testing.assert_array_equal(matrix.times(np.eye(40)), X)
+    np.testing.assert_array_equal(matrix.times(np.eye(40)).gather(), X)
     if name != "hdf5":  # its file is open for writing here
         again = pickle.loads(pickle.dumps(matrix.blocks))
         np.testing.assert_array_equal(np.vstack([_dense(block.load()) for block in again]), X)
@@ -272,7 +276,7 @@ def test_rounding_below_zero_is_clipped_and_units_do_not_matter():
     X[3, 4] = -1e-17
     with pytest.warns(UserWarning, match="negative by rounding"):
         problem = check_problem(in_chunks(X, 3))
-    assert problem.X.times(np.eye(20)).min() == 0.0
+    assert problem.X.times(np.eye(20)).gather().min() == 0.0
     base = quiet(np.maximum(X, 0), 3)
     huge = quiet(in_chunks(np.maximum(X, 0) * 4.0**150, 3), 3)
     assert huge.error == pytest.approx(base.error * 4.0**150, rel=1e-9)
@@ -361,6 +365,63 @@ def test_a_file_cut_short_while_saving_is_not_looked_at(tmp_path):
     assert quiet(X, 5, checkpoint=tmp_path).status == "converged"
 
 
+# Rows that live with the blocks --------------------------------------------------------------------------------------
+
+
+def arrays_in(thing):
+    """All arrays inside of what is sent or received."""
+    if isinstance(thing, np.ndarray) or sp.issparse(thing):
+        return [thing]
+    if isinstance(thing, (list, tuple)):
+        return [array for one in thing for array in arrays_in(one)]
+    if hasattr(thing, "__dict__"):
+        return arrays_in(list(vars(thing).values()))
+    return []
+
+
+@pytest.mark.parametrize("X", [problems.counts(6000, 30), make_synthetic(6000, 40, 60, 60)], ids=["counts", "exact"])
+def test_nothing_as_long_as_X_travels(X, monkeypatch):
+    """Whatever a task takes along or sends back is far shorter than U; only looks at blocks and the result are not."""
+    travelled = []
+    run = Engine.run
+
+    def spy(self, jobs, forget, total):
+        found = run(self, jobs, forget, total)
+        travelled.extend(array.shape for array in arrays_in([jobs, found]))
+        return found
+
+    monkeypatch.setattr(Engine, "run", spy)
+    monkeypatch.setattr(RowBlocks, "gather", lambda self: pytest.fail("rows were brought to the caller"))
+    monkeypatch.setattr(ChunkedMatrix, "public", lambda self, U: U)
+    result = quiet(in_chunks(X, 5), 4, sample=True)
+    assert result.U.shape == (6000, 4)
+    assert max(shape[0] for shape in travelled if shape) <= 1200  # rows of a sample
+
+
+def test_rows_behave_as_an_array():
+    X = problems.counts(300, 20)
+    matrix = check_problem(in_chunks(X, 3)).X
+    rng = np.random.default_rng(0)
+    A, B, small = rng.standard_normal((300, 3)), rng.standard_normal((300, 3)), rng.standard_normal((3, 3))
+    a, b = matrix.own(A), matrix.own(B)
+    c = a.copy()
+    c += 2.0 * b
+    np.maximum(c, 0, out=c)
+    np.testing.assert_allclose(c.gather(), np.maximum(A + 2.0 * B, 0))
+    np.testing.assert_allclose(a.gather(), A)
+    np.testing.assert_allclose((a @ small).gather(), A @ small)
+    np.testing.assert_allclose(a.T @ b, A.T @ B)
+    np.testing.assert_allclose(a[:, [2, 0]].gather(), A[:, [2, 0]])
+    assert a.inner(b) == pytest.approx((A * B).sum())
+    assert (a.sum(), a.min()) == (pytest.approx(A.sum()), A.min())
+    np.testing.assert_array_equal(a.max(axis=0), A.max(axis=0))
+    U, s, Tt = a.svd()
+    np.testing.assert_allclose(U.gather() * s @ Tt, A, atol=1e-12)
+    np.testing.assert_allclose(U.T @ U, np.eye(3), atol=1e-12)
+    with pytest.raises(TypeError, match="live with the blocks"):
+        np.asarray(a)
+
+
 # Workers --------------------------------------------------------------------------------------------------------------
 
 
@@ -380,7 +441,10 @@ def test_workers_give_the_same_answer_and_one_may_die(cluster):
     _, client = cluster
     X = load_digits().data
     wanted = quiet(X, 8)
-    assert_same(quiet(in_chunks(X, 3), 8), wanted)
+    found = quiet(in_chunks(X, 3), 8)
+    assert_same(found, wanted)
+    assert isinstance(found.U, da.Array)
+    np.testing.assert_allclose(found.U.compute(), wanted.U, rtol=1e-6, atol=1e-9)
 
     killed = []
 
@@ -392,6 +456,7 @@ def test_workers_give_the_same_answer_and_one_may_die(cluster):
     survived = quiet(in_chunks(X, 3), 8, callback=kill)
     assert killed
     assert_same(survived, wanted)
+    np.testing.assert_allclose(survived.U.compute(), wanted.U, rtol=1e-6, atol=1e-9)
 
 
 def test_losing_all_workers_is_one_error_that_keeps_the_factors(cluster):
@@ -409,8 +474,9 @@ def test_losing_all_workers_is_one_error_that_keeps_the_factors(cluster):
         pytest.raises(enmf.WorkersLost, match="no Dask worker is left") as caught,
     ):
         quiet(in_chunks(X, 3), 8, callback=leave)
-    U, V = caught.value.U, caught.value.V
-    assert U.shape == (len(X), 8)
+    V = caught.value.V
+    assert caught.value.U is None  # it was with the workers, and follows from V
+    U = solve_nnls(V.T @ V, X @ V)
     assert np.linalg.norm(X - U @ V.T) < 0.5 * np.linalg.norm(X)
 
 

@@ -334,3 +334,52 @@ def test_bad_triplets_and_names(tmp_path):
     np.save(tmp_path / "x.npy", np.ones((2, 3)))
     with pytest.raises(tables.InputProblem, match="2 names for the 3 columns"):
         tables.read(str(tmp_path / "x.npy"), column_names=str(tmp_path / "names.txt"))
+
+
+# ---------------------------------------------------------------- more than memory
+
+
+def test_blocks_memory_limit_and_checkpoint(tmp_path):
+    values = frame(200, 8).to_numpy()
+    np.save(tmp_path / "x.npy", values)
+    (tmp_path / "parts").mkdir()
+    for i, part in enumerate(np.array_split(values, 3)):
+        np.savez(tmp_path / "parts" / f"{i}.npz", part)
+    arguments = ("--rank", 3, "--quiet", "--out")
+    assert run("factorize", "x.npy", *arguments, "whole", cwd=tmp_path).returncode == 0
+    assert run("factorize", "x.npy", *arguments, "limited", "--memory-limit", "1MB", cwd=tmp_path).returncode == 0
+    done = run("factorize", "parts", *arguments, "parts", "--checkpoint", "saved", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "saved" / "factors.npz").exists()
+    wanted, *found = (tables.load_result(str(tmp_path / f"{name}.npz"))[0] for name in ("whole", "limited", "parts"))
+    for result in found:
+        assert result.error == pytest.approx(wanted.error, rel=1e-6)
+        np.testing.assert_allclose(result.U, wanted.U, rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("x.csv", "--scheduler", "tcp://127.0.0.1:1"), ("x.csv", "is not read in blocks")),
+        (("x.npy", "--memory-limit", "much"), ("memory_limit",)),
+        (("no.npy", "--memory-limit", "1GB"), ("no.npy", "no such file")),
+        (("x.npy", "--memory-limit", "1GB", "--row-names", "names.txt"), ("without names",)),
+    ],
+)
+def test_what_cannot_be_read_in_blocks(arguments, words, tmp_path):
+    frame().to_csv(tmp_path / "x.csv")
+    np.save(tmp_path / "x.npy", frame().to_numpy())
+    refused(run("factorize", *arguments, "--rank", 2, cwd=tmp_path), *words)
+
+
+def test_a_scheduler_does_the_work(tmp_path):
+    distributed = pytest.importorskip("distributed")
+    np.save(tmp_path / "x.npy", frame().to_numpy())
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address=None
+    ) as local:
+        address = local.scheduler_address
+        done = run("factorize", tmp_path / "x.npy", "--rank", 2, "--quiet", "--scheduler", address, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    found, _, _ = tables.load_result(str(tmp_path / "x.factors.npz"))
+    assert found.error == pytest.approx(enmf.factorize(frame().to_numpy(), 2, random_state=0).error, rel=1e-6)

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from enmf.matrix import RowBlocks
 from enmf.stopping import Progress
 
 SHARE = 0.05  # of the time that may go into saving
@@ -25,9 +26,12 @@ FILE = "factors.npz"
 
 @dataclass(frozen=True)
 class Saved:
-    """Factors in the units of the scaled problem, and the descent iterations that led to them."""
+    """Factors in the units of the scaled problem, and the descent iterations that led to them.
 
-    U: np.ndarray
+    A U that lives with the workers is not saved: the run goes on with the best one for V.
+    """
+
+    U: np.ndarray | None
     V: np.ndarray
     iterations: int
 
@@ -48,7 +52,7 @@ class Checkpoint:
             return None
         with np.load(path) as content:
             found = json.loads(str(content["about"]))
-            U, V, iterations = content["U"], content["V"], int(content["iterations"])
+            U, V, iterations = content.get("U"), content["V"], int(content["iterations"])
         for key, value in self.about.items():
             theirs = found.get(key)
             close = isinstance(value, float) and isinstance(theirs, float) and abs(value - theirs) <= 1e-6 * abs(value)
@@ -58,12 +62,15 @@ class Checkpoint:
                     f"is {value!r}. Choose another folder, or delete {FILE} there"
                 )
         self.before = iterations
-        return Saved(np.asfortranarray(U), np.asfortranarray(V), iterations)
+        return Saved(None if U is None else np.asfortranarray(U), np.asfortranarray(V), iterations)
 
     def save(self, U: np.ndarray, V: np.ndarray, iterations: int) -> None:
+        if isinstance(U, RowBlocks) and U.home.engine.client is None:
+            U = U.gather()
+        of_U: dict[str, Any] = {} if isinstance(U, RowBlocks) else {"U": U}
         part = self.folder / f"{FILE}.{os.getpid()}.part"
         with open(part, "wb") as file:
-            np.savez(file, U=U, V=V, iterations=np.int64(iterations), about=np.array(json.dumps(self.about)))
+            np.savez(file, V=V, **of_U, iterations=np.int64(iterations), about=np.array(json.dumps(self.about)))
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, self.folder / FILE)

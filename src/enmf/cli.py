@@ -12,6 +12,7 @@ import shlex
 import sys
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -70,6 +71,13 @@ Exit codes: 0 done, 2 bad input, 3 not converged, 130 interrupted. The last two 
 Data = Annotated[
     str, typer.Argument(help="csv, tsv, npy, npz, mtx(.gz), parquet or h5ad; - is csv from standard input")
 ]
+LargeData = Annotated[
+    str,
+    typer.Argument(
+        help="csv, tsv, npy, npz, mtx(.gz), parquet or h5ad; - is csv from standard input; a folder of npz, npy or "
+        "parquet parts, or a zarr store, is read in blocks"
+    ),
+]
 Rank = Annotated[int, typer.Option("--rank", "-r", min=1, help="number of components")]
 Out = Annotated[str | None, typer.Option(help="npz file for the factors  [default: name of the data + .factors.npz]")]
 Tables = Annotated[str | None, typer.Option(metavar="csv|parquet", help="also write both factors with names")]
@@ -90,10 +98,12 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="print nothing but pr
 Examples
   enmf factorize spectra.csv --rank 10
   enmf factorize counts.mtx.gz --rank 20 --column-names genes.txt --tables csv
-  cat table.csv | enmf factorize - --rank 5 --out table.npz --certificate table.json"""
+  cat table.csv | enmf factorize - --rank 5 --out table.npz --certificate table.json
+  enmf factorize large.npy --rank 20 --memory-limit 2GB --checkpoint run1
+  enmf factorize parts --rank 20 --scheduler tcp://head:8786"""
 )
 def factorize(
-    data: Data,
+    data: LargeData,
     rank: Rank,
     method: Annotated[str, typer.Option(help="see `enmf info`")] = "enmf",
     init: Annotated[str | None, typer.Option(help="start, see `enmf info`")] = None,
@@ -103,6 +113,15 @@ def factorize(
     seed: Seed = 0,
     threads: Threads = None,
     dtype: Annotated[str | None, typer.Option(metavar="float32|float64", help="precision to work in")] = None,
+    memory_limit: Annotated[
+        str | None, typer.Option(metavar="BYTES", help="read npy, folders and zarr in blocks, for example 2GB")
+    ] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Dask scheduler whose workers read and factorize the data")
+    ] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="save the factors there; the same command goes on from them")
+    ] = None,
     row_names: RowNames = None,
     column_names: ColumnNames = None,
     out: Out = None,
@@ -114,12 +133,15 @@ def factorize(
     quiet: Quiet = False,
 ) -> None:
     """Factorize a complete nonnegative table and certify the result."""
+    import numpy as np
+
     import enmf
 
     _check_outputs(tables, out, certificate, trace, report)
     shape = _shape(image_shape)
-    table = _read(data, row_names, column_names)
-    with _in_words_of(table):
+    in_blocks = memory_limit is not None or scheduler is not None
+    table = _open_blocks(data, in_blocks, row_names, column_names) or _read(data, row_names, column_names)
+    with _in_words_of(table), _workers_at(scheduler):
         result = enmf.factorize(
             table.values,
             rank,
@@ -131,8 +153,11 @@ def factorize(
             random_state=seed,
             n_threads=threads,
             dtype=dtype,
+            memory_limit=memory_limit,
+            checkpoint=checkpoint,
             verbose=_watched(quiet),
         )
+        result = replace(result, U=np.asarray(result.U))  # from the workers, while they are there
     _finish(result, table, out, tables, certificate, trace, report, shape, quiet)
 
 
@@ -389,6 +414,47 @@ def _read(data: str, row_names: str | None = None, column_names: str | None = No
     return tables.read(data, triplets=triplets, row_names=row_names, column_names=column_names)
 
 
+def _open_blocks(data: str, wanted: bool, row_names: str | None, column_names: str | None) -> Table | None:
+    """Data that stay where they are and are read in blocks; None for a file that is read as a whole."""
+    place = Path(data)
+    folder = place.is_dir()
+    if not folder and not wanted:
+        return None
+    if not folder and place.suffix.lower() != ".npy":
+        raise InputProblem(
+            data, "is not read in blocks", "--memory-limit and --scheduler take an npy file, a folder of parts or zarr"
+        )
+    if row_names is not None or column_names is not None:
+        raise InputProblem(data, "is read in blocks, without names", "Leave --row-names and --column-names out")
+    if not place.exists():
+        raise InputProblem(data, "there is no such file", f"Check the name; the current folder is {Path.cwd()}")
+    values: Any = data
+    if folder and any((place / name).exists() for name in (".zarray", "zarr.json")):
+        import zarr
+
+        values = zarr.open(data, mode="r")
+    return Table(values, None, None, data)
+
+
+@contextlib.contextmanager
+def _workers_at(address: str | None) -> Iterator[None]:
+    """The workers of the scheduler do the work of the body."""
+    if address is None:
+        yield
+        return
+    try:
+        from distributed import Client
+    except ImportError:
+        raise InputProblem("--scheduler", "needs Dask", "Install enmf[dask]") from None
+    try:
+        client = Client(address, timeout=10)
+    except (OSError, TimeoutError, ValueError) as problem:
+        reason = " ".join(str(problem).split())
+        raise InputProblem(f"--scheduler {address}", f"nobody answers ({reason})", "Start `dask scheduler`") from None
+    with client:
+        yield
+
+
 def _check_outputs(labelled: str | None, *paths: str | None) -> None:
     """Before the work: where the results will go must exist."""
     if labelled not in (None, "csv", "parquet"):
@@ -483,7 +549,8 @@ def _finish(
         written.append(trace)
     if report is not None:
         names = {"row_names": table.rows, "column_names": table.columns, "image_shape": shape}
-        written.append(result.report(report, table.values, command=_command(), **names))
+        whole = hasattr(table.values, "ndim") and not hasattr(table.values, "chunks")
+        written.append(result.report(report, table.values if whole else None, command=_command(), **names))
     if not quiet:
         print(f"status: {result.status}")
         print(result.certificate)

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from enmf import parallel
+from enmf.certification import certify
 from enmf.estimators import solve_W
-from enmf.factorization import certify, factorize_problem
+from enmf.factorization import factorize_problem
 from enmf.optimality import Certificate
 from enmf.validation import (
     Problem,

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from enmf import parallel
 from enmf.factorization import DEFAULTS, factorize_problem
-from enmf.iterate import Iterate
+from enmf.iterate import penalized
 from enmf.solvers.nnls import solve_nnls
 from enmf.validation import Problem, check_limits, check_penalty, check_problem, check_threads, warn_outside
 
@@ -150,10 +150,19 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def transform(self, X: Any) -> np.ndarray:
         """W for the learnt components: nonnegative least squares, solved to optimality."""
+        problem = self._checked(X)
+        with parallel.limit(check_threads(self.n_threads)):
+            return solve_W(problem, self.components_, self._weights(problem))
+
+    def _checked(self, X: Any) -> Problem:
+        """X for the learnt components."""
         check_is_fitted(self)
         problem = check_problem(X, memory_limit=self.memory_limit)
         validate_data(self, X=_with_shape(X, problem), reset=False, skip_check_array=True)
-        return self._transform(problem)
+        return problem
+
+    def _weights(self, problem: Problem) -> dict[str, float]:
+        return penalty_weights(self.alpha_W, self.alpha_H, self.l1_ratio, *problem.X.shape)
 
     def inverse_transform(self, X: Any) -> np.ndarray:
         """W H for given W."""
@@ -165,14 +174,13 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def score(self, X: Any, y: Any = None) -> float:
         """Share of ||X||² that the components explain: 1 - ||X - W H||² / ||X||², with the best W. Higher is better."""
-        W = self.transform(X)
-        problem = check_problem(X, memory_limit=self.memory_limit)
+        problem = self._checked(X)
         whole = problem.X.squared_norm()
         if whole == 0.0:
             return 1.0
-        root = np.asarray(np.sqrt(problem.scale), W.dtype)
-        with parallel.limit(self.n_threads):
-            return 1.0 - problem.X.squared_residual(W / root, self.components_.T.astype(W.dtype) / root) / whole
+        with parallel.limit(check_threads(self.n_threads)):
+            U, V = best_factors(problem, self.components_, self._weights(problem))
+            return 1.0 - problem.X.squared_residual(U, V) / whole
 
     def components_frame(self, names: Any = None) -> Any:
         """The components as a DataFrame with the names of the features, see `enmf.components_frame`."""
@@ -214,12 +222,6 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         if self.warm_start:
             self._last_W = result.U
         return result.U
-
-    def _transform(self, problem: Problem) -> np.ndarray:
-        n, m = problem.X.shape
-        weights = penalty_weights(self.alpha_W, self.alpha_H, self.l1_ratio, n, m)
-        with parallel.limit(check_threads(self.n_threads)):
-            return solve_W(problem, self.components_, weights)
 
     def _start(self, W: Any, H: Any, n: int, m: int) -> Any:
         if self.init == "custom":
@@ -318,11 +320,16 @@ def non_negative_factorization(
 
 def solve_W(problem: Problem, H: np.ndarray, weights: dict[str, float]) -> np.ndarray:
     """argmin over W >= 0 of ||X - W H||, plus the penalty on W, in the user's units."""
+    U, _ = best_factors(problem, H, weights)
+    return problem.X.public(U * np.asarray(np.sqrt(problem.scale), problem.X.dtype))
+
+
+def best_factors(problem: Problem, H: np.ndarray, weights: dict[str, float]) -> tuple[np.ndarray, np.ndarray]:
+    """The best U for V = Hᵀ, and V, both in the units of the problem."""
     X = problem.X
-    root = np.asarray(np.sqrt(problem.scale), X.dtype)
-    nothing = np.zeros((X.shape[0], len(H)), X.dtype)
-    it = Iterate(X, nothing, H.T.astype(X.dtype) / root, check_penalty(problem, **weights))
-    return np.ascontiguousarray(solve_nnls(*it.normal_U()) * root)
+    V = np.asfortranarray(H.T.astype(X.dtype) / np.asarray(np.sqrt(problem.scale), X.dtype))
+    penalty = check_penalty(problem, **weights)
+    return solve_nnls(*penalized(V.T @ V, X.times(V), penalty.l1_U, penalty.l2_U)), V
 
 
 def penalty_weights(alpha_W: float, alpha_H: float | str, l1_ratio: float, n: int, m: int) -> dict[str, float]:

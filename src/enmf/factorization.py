@@ -18,8 +18,9 @@ from enmf.exterior.pipeline import PAPER, ExteriorOptions, exterior_start
 from enmf.exterior.rotation import Rotation
 from enmf.exterior.svd import Spectrum, sharpen, truncated_svd
 from enmf.iterate import Iterate, Penalty
-from enmf.matrix import Matrix
-from enmf.matrix.chunked import WorkersLost
+from enmf.matrix import ChunkedMatrix, Matrix, RowBlocks
+from enmf.matrix.engine import WorkersLost
+from enmf.matrix.rows import by_rows
 from enmf.optimality import Certificate, balance, make_certificate
 from enmf.progress import display
 from enmf.result import Result
@@ -199,13 +200,20 @@ def factorize_problem(
             watch, saved = kept.watching(watch), kept.load()
         monitor = Monitor(stopping, problem.X, watch, problem.scale)
         if saved is not None:
-            start = (saved.U, saved.V)
+            U = solve_nnls(saved.V.T @ saved.V, problem.X.times(saved.V)) if saved.U is None else saved.U
+            start = (U, saved.V)
             monitor.phases["descent"] = Phase(iterations=saved.iterations)
         with interruptible(monitor), keeping_factors(monitor, problem.scale):
             it, status, spectrum, rotation = _run(problem.X, rank, start, choices, penalty, monitor, rng, spectrum)
             result = finish(it, status, spectrum, rotation, monitor, problem.scale, rng, bound, exact_U)
     warn_about_end(result, stopping, monitor.interrupted and callback is None)
     return result
+
+
+def _scatter(X: Matrix, wanted: bool) -> None:
+    """Leave what has n rows with the blocks of X, or bring it here for phases that need it so."""
+    if isinstance(X, ChunkedMatrix):
+        X.scattered = wanted
 
 
 def _about(problem: Problem, rank: int, method: str) -> dict[str, Any]:
@@ -223,7 +231,10 @@ def keeping_factors(monitor: Monitor, scale: float) -> Iterator[None]:
     except WorkersLost as lost:
         if monitor.latest is not None:
             root = np.asarray(math.sqrt(scale), monitor.X.dtype)
-            lost.U, lost.V = (np.ascontiguousarray(np.maximum(F, 0) * root) for F in monitor.latest)
+            U, V = monitor.latest
+            lost.V = np.ascontiguousarray(np.maximum(V, 0) * root)
+            if not isinstance(U, RowBlocks):
+                lost.U = np.ascontiguousarray(np.maximum(U, 0) * root)
         raise
 
 
@@ -287,10 +298,12 @@ def _run(
         if isinstance(start, str):
             make_start = choices.descent.default_start if start == "own" else registry.STARTS[start]
             assert make_start is not None
+            _scatter(X, False)
             with monitor.phase("init"):
                 U, V = make_start(X, rank, rng)
         else:
             U, V = start
+        _scatter(X, choices.descent.in_blocks)
         it = Iterate(X, U, V, penalty)
         return it, descend(it, choices.descent, monitor, max_iter=max_iter), None, None
 
@@ -298,6 +311,7 @@ def _run(
     exterior = choices.exterior
     if spectrum is not None:
         monitor.lower_bound = spectrum.lower_bound(rank)
+    _scatter(X, choices.descent.in_blocks and exterior.sample and exterior.feasibility == "path")
     found = exterior_start(X, min(rank, *X.shape), exterior, monitor, rng, spectrum)
     if penalty:
         monitor.lower_bound = 0.0  # meeting the bound of the error is not the aim then
@@ -347,7 +361,12 @@ def _padded(U: np.ndarray, V: np.ndarray, rank: int) -> tuple[np.ndarray, np.nda
     missing = rank - U.shape[1]
     if missing <= 0:
         return U, V
-    return tuple(np.asfortranarray(np.pad(F, ((0, 0), (0, missing)))) for F in (U, V))  # type: ignore[return-value]
+    return _widened(U, missing), _widened(V, missing)
+
+
+@by_rows
+def _widened(F: np.ndarray, missing: int) -> np.ndarray:
+    return np.asfortranarray(np.pad(F, ((0, 0), (0, missing))))
 
 
 def finish(
@@ -382,7 +401,7 @@ def finish(
         status = "global_optimum"
     root = np.asarray(math.sqrt(scale), X.dtype)
     return Result(
-        U=np.ascontiguousarray(it.U * root),
+        U=X.public(it.U * root),
         V=np.ascontiguousarray(it.V * root),
         status=status,
         n_iter=monitor.phases["descent"].iterations if "descent" in monitor.phases else 0,

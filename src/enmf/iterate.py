@@ -14,6 +14,9 @@ from enmf import parallel
 from enmf.kernels import gradient
 from enmf.kernels.sweep import BLOCK
 from enmf.matrix import Matrix
+from enmf.matrix.rows import RowBlocks, fortran, inner
+
+__all__ = ["GradientMeasure", "Iterate", "Penalty", "inner", "measure_gradient", "penalized"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class Iterate:
     def __init__(self, X: Matrix, U: np.ndarray, V: np.ndarray, penalty: Penalty | None = None) -> None:
         self.X = X
         self.penalty = penalty or Penalty()
-        self.U = np.asfortranarray(U, dtype=X.dtype)
+        self.U = X.own(U)
         self.V = np.asfortranarray(V, dtype=X.dtype)
         self.U_changed()
         self.V_changed()
@@ -80,6 +83,8 @@ class Iterate:
     def XV(self) -> np.ndarray:  # n x r
         if self._XV is None:
             self._XV = self.X.times(self.V)
+            if isinstance(self._XV, RowBlocks):
+                self._XV.inner(self.U)  # the error needs it next; the rows are made now, not while measuring
         return self._XV
 
     @property
@@ -105,20 +110,21 @@ class Iterate:
         up, down = (np.asarray(f, self.U.dtype)[order] for f in (scale, 1.0 / scale))
         pick = np.ix_(order, order)
         XV, XtU, UtU, VtV = self._XV, self._XtU, self._UtU, self._VtV
-        self.set_U(np.asfortranarray(self.U[:, order] * up))
+        self.set_U(fortran(self.U[:, order] * up))
         self.set_V(np.asfortranarray(self.V[:, order] * down))
-        self._XV = None if XV is None else np.asfortranarray(XV[:, order] * down)
+        self._XV = None if XV is None else fortran(XV[:, order] * down)
         self._XtU = None if XtU is None else np.asfortranarray(XtU[:, order] * up)
         self._UtU = None if UtU is None else UtU[pick] * np.outer(up, up)
         self._VtV = None if VtV is None else VtV[pick] * np.outer(down, down)
 
     def normal_U(self) -> tuple[np.ndarray, np.ndarray]:
         """G (r x r) and B (n x r) such that the gradient with respect to U is U G - B, penalty included."""
-        return _penalized(self.VtV, self.XV, self.penalty.l1_U, self.penalty.l2_U)
+        return penalized(self.VtV, self.XV, self.penalty.l1_U, self.penalty.l2_U)
 
     def normal_V(self) -> tuple[np.ndarray, np.ndarray]:
         """G (r x r) and B (m x r) such that the gradient with respect to V is V G - B, penalty included."""
-        return _penalized(self.UtU, self.XtU, self.penalty.l1_V, self.penalty.l2_V)
+        XtU = self.XtU  # first: with blocks it brings Uᵀ U along
+        return penalized(self.UtU, XtU, self.penalty.l1_V, self.penalty.l2_V)
 
     def squared_error(self) -> float:
         """||X - U Vᵀ||². From the products at hand when that keeps enough digits, else from the residual."""
@@ -132,7 +138,8 @@ class Iterate:
 
     def inner_with_X(self) -> np.ndarray:
         """<X, u_j v_jᵀ> of every component."""
-        return np.einsum("ij,ij->j", self.XV, self.U, dtype=np.float64)
+        XV, U = self.XV, self.U
+        return U.home.total(_along, XV, U) if isinstance(U, RowBlocks) else _along(None, XV, U)
 
     def squared_penalty(self) -> float:
         """Twice the penalty, so that squared_error() + squared_penalty() is twice the objective."""
@@ -153,7 +160,8 @@ class Iterate:
         return 2.0 * (self.X.shape[0] + self.X.shape[1]) * self.rank**2
 
 
-def _penalized(G: np.ndarray, B: np.ndarray, l1: float, l2: float) -> tuple[np.ndarray, np.ndarray]:
+def penalized(G: np.ndarray, B: np.ndarray, l1: float, l2: float) -> tuple[np.ndarray, np.ndarray]:
+    """Normal equations with the penalty l1 sum(F) + l2/2 ||F||² of the factor F."""
     if l2:
         G = G + np.asarray(l2, G.dtype) * np.eye(len(G), dtype=G.dtype)
     if l1:
@@ -161,20 +169,25 @@ def _penalized(G: np.ndarray, B: np.ndarray, l1: float, l2: float) -> tuple[np.n
     return G, B
 
 
+def _along(_: object, XV: np.ndarray, U: np.ndarray) -> np.ndarray:
+    return np.einsum("ij,ij->j", XV, U, dtype=np.float64)
+
+
 def _safe_share(dtype: np.dtype) -> float:
     """Share of ||X||² below which ||X||² - 2<XV,U> + <UᵀU,VᵀV> has lost too many digits."""
     return 1e-11 if dtype == np.float64 else 1e-5
 
 
-def inner(A: np.ndarray, B: np.ndarray) -> float:
-    """<A, B> accumulated in double precision."""
-    if A.dtype == np.float64:
-        return float(np.vdot(A.T, B.T))
-    return float(np.einsum("ij,ij->", A.T, B.T, dtype=np.float64))
-
-
 def measure_gradient(F: np.ndarray, G: np.ndarray, B: np.ndarray) -> GradientMeasure:
     """Measure F G - B for a factor F (n x r, Fortran order)."""
+    if isinstance(F, RowBlocks):
+        parts = F.home.collect(_measure_part, F, G, B)
+        return GradientMeasure(
+            squares=np.sum([part.squares for part in parts], axis=0),
+            largest_product=max(part.largest_product for part in parts),
+            sum_product=sum(part.sum_product for part in parts),
+            smallest=min(part.smallest for part in parts),
+        )
     n, r = F.shape
     partial = np.empty((-(-n // BLOCK), r + gradient.EXTRAS))
     bounds = parallel.even_bounds(n, 2.0 * r * r, BLOCK)
@@ -186,3 +199,7 @@ def measure_gradient(F: np.ndarray, G: np.ndarray, B: np.ndarray) -> GradientMea
         sum_product=float(extras[:, gradient.SUM_PRODUCT].sum()),
         smallest=float(extras[:, gradient.SMALLEST_GRADIENT].min()),
     )
+
+
+def _measure_part(_: object, F: np.ndarray, G: np.ndarray, B: np.ndarray) -> GradientMeasure:
+    return measure_gradient(F, G, B)

@@ -13,6 +13,7 @@ import numpy as np
 
 from enmf.components import Component, component_table, describe_components
 from enmf.iterate import GradientMeasure, Iterate
+from enmf.matrix.rows import fortran
 from enmf.stopping import reached_bound
 from enmf.uniqueness import Uniqueness, uniqueness
 
@@ -197,7 +198,7 @@ def balance(it: Iterate, sort: bool = True) -> None:
     v = np.sqrt(np.diag(it.VtV).astype(np.float64))
     alive = (u > 0) & (v > 0)
     if not alive.all():
-        it.set_U(np.asfortranarray(np.where(alive, it.U, 0)))
+        it.set_U(fortran(it.U * alive))
         it.set_V(np.asfortranarray(np.where(alive, it.V, 0)))
     size = np.where(alive, u * v, 0.0)
     order = np.argsort(-size, kind="stable") if sort else np.arange(it.rank)

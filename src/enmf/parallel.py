@@ -179,8 +179,10 @@ def run(kernel: Callable[..., Any], bounds: np.ndarray, *arguments: Any) -> None
 def matmul(A: np.ndarray, B: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     """A @ B, in ranges of the longer side of the result; a long inner dimension is summed in parts.
 
-    The result is stored like A: in Fortran order where A is.
+    The result is stored like A: in Fortran order where A is. Factors that live elsewhere know their own product.
     """
+    if not (isinstance(A, np.ndarray) and isinstance(B, np.ndarray)):
+        return A @ B
     if out is None:
         shape, dtype = (A.shape[0], B.shape[1]), np.result_type(A, B)
         if A.flags.f_contiguous and not A.flags.c_contiguous:

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from enmf.matrix import Matrix
+from enmf.matrix import Matrix, RowBlocks
 from enmf.trace import Phase, Trace, TraceRow
 
 STATUSES = ("global_optimum", "converged", "target_reached", "max_iter", "timeout", "stalled", "interrupted")
@@ -42,7 +42,10 @@ class Stopping:
 
 @dataclass(frozen=True)
 class Progress:
-    """What a callback sees: the row of the trace, and the factors (read only) as they are now."""
+    """What a callback sees: the row of the trace, and the factors (read only) as they are now.
+
+    A U that lives with the blocks of X is a `RowBlocks`: `gather()` brings it here.
+    """
 
     row: TraceRow
     U: np.ndarray
@@ -128,11 +131,8 @@ class Monitor:
             self.latest = U, V
         if self.callback is None:
             return
-        views = U.view(), V.view()
-        for view in views:
-            view.flags.writeable = False
         try:
-            if self.callback(Progress(row, *views, self.lower_bound * self.unit)):
+            if self.callback(Progress(row, _view(U), _view(V), self.lower_bound * self.unit)):
                 self.interrupted = True
         except KeyboardInterrupt:
             self.interrupted = True
@@ -160,6 +160,14 @@ class Monitor:
         if iteration == 0 or objective < self._best * (1.0 - 8.0 * self._precision):
             self._best, self._best_at = objective, iteration
         return iteration - self._best_at >= self.stopping.patience and self.stopping.tol > 0
+
+
+def _view(F: np.ndarray) -> np.ndarray:
+    if isinstance(F, RowBlocks):
+        return F.copy()
+    view = F.view()
+    view.flags.writeable = False
+    return view
 
 
 class _PhaseCounter:

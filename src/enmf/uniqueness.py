@@ -20,9 +20,13 @@ entry. So A is a permutation times a scaling.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+
+from enmf.matrix.rows import RowBlocks
 
 ZERO = 1e-8  # entries up to this share of the largest one of their column count as zeros
 FULL_RANK = 1e-10  # smallest over largest eigenvalue of a Gram matrix that has full rank beyond doubt
@@ -46,56 +50,85 @@ def uniqueness(U: np.ndarray, V: np.ndarray) -> Uniqueness:
     said of the factors with these entries removed, and the reason says so; "not unique" is said of the factors as
     they are.
     """
-    alive = (U > 0).any(axis=0) & (V > 0).any(axis=0)
+    supports = {"U": _Support(U), "V": _Support(V)}
+    alive = supports["U"].alive & supports["V"].alive
     if not alive.any():
         return Uniqueness("unknown", "all components are zero")
     if not alive.all():
         return Uniqueness("not unique", "a component is zero, so any other one can be split in two")
-    for F, name in ((U, "U"), (V, "V")):
-        pair = _contained_support(F)
+    for name, support in supports.items():
+        pair = support.contained()
         if pair is not None:
             return Uniqueness(
                 "not unique", f"the support of column {pair[0]} of {name} lies within that of column {pair[1]}"
             )
-    for S, T, names in ((U, V, "UV"), (V, U, "VU")):
-        if _contains_identity(S) and _zeros_span(T):
+    for names in ("UV", "VU"):
+        S, T = (supports[name] for name in names)
+        if S.contains_identity() and T.zeros_span():
             reason = f"{names[0]} contains a scaled identity and the zeros of {names[1]} have full rank"
-            if _rounds(S) or _rounds(T):
+            if S.rounds() or T.rounds():
                 reason += ", once entries up to 1e-8 of the largest in their column are removed"
             return Uniqueness("unique", reason)
     return Uniqueness("unknown", "neither condition on the supports applies")
 
 
-def _zeros(F: np.ndarray) -> np.ndarray:
-    return np.less_equal(F, ZERO * F.max(axis=0))
+class _Support:
+    """Where a factor is zero. What is asked of its rows is a sum over them, so that they may live with blocks of X."""
 
+    def __init__(self, F: np.ndarray) -> None:
+        self.F, self.r = F, F.shape[1]
+        self.top = F.max(axis=0)
+        self.alive = self.top > 0
 
-def _rounds(F: np.ndarray) -> bool:
-    return bool((_zeros(F) & (F > 0)).any())
+    def _sum(self, function: Callable[..., Any]) -> Any:
+        F = self.F
+        return F.home.total(function, F, self.top) if isinstance(F, RowBlocks) else function(None, F, self.top)
 
+    def rounds(self) -> bool:
+        return bool(self._sum(_rounded))
 
-def _contained_support(F: np.ndarray) -> tuple[int, int] | None:
-    """The first (k, j) such that u_j is clearly positive wherever u_k is positive at all."""
-    outside = (F > 0).T.astype(np.float32) @ _zeros(F).astype(np.float32)  # r x r: rows where only the first one lives
-    np.fill_diagonal(outside, 1.0)
-    pairs = np.argwhere(outside == 0.0)
-    return (int(pairs[0, 0]), int(pairs[0, 1])) if len(pairs) else None
+    def contained(self) -> tuple[int, int] | None:
+        """The first (k, j) such that u_j is clearly positive wherever u_k is positive at all."""
+        outside = self._sum(_outside)
+        np.fill_diagonal(outside, 1.0)
+        pairs = np.argwhere(outside == 0.0)
+        return (int(pairs[0, 0]), int(pairs[0, 1])) if len(pairs) else None
 
+    def contains_identity(self) -> bool:
+        """Whether every column has a row in which it alone is not zero."""
+        return bool((self._sum(_alone) > 0).all())
 
-def _contains_identity(F: np.ndarray) -> bool:
-    """Whether every column has a row in which it alone is not zero."""
-    live = ~_zeros(F)
-    return bool(live[live.sum(axis=1) == 1].any(axis=0).all())
-
-
-def _zeros_span(F: np.ndarray) -> bool:
-    """Whether, for every j, the rows that vanish at j span all r - 1 other dimensions."""
-    zeros, r = _zeros(F), F.shape[1]
-    clean = np.where(zeros, 0.0, F / F.max(axis=0)).astype(np.float64)
-    for j in range(r):
-        rows = np.delete(clean[zeros[:, j]], j, axis=1)
-        if r > 1:
-            values = np.linalg.eigvalsh(rows.T @ rows)
+    def zeros_span(self) -> bool:
+        """Whether, for every j, the rows that vanish at j span all r - 1 other dimensions."""
+        for gram in self._sum(_grams_of_zeros) if self.r > 1 else ():
+            values = np.linalg.eigvalsh(gram)
             if not values[0] > FULL_RANK * values[-1]:
                 return False
-    return True
+        return True
+
+
+def _zeros(F: np.ndarray, top: np.ndarray) -> np.ndarray:
+    return np.less_equal(F, ZERO * top)
+
+
+def _rounded(_: object, F: np.ndarray, top: np.ndarray) -> Any:
+    return np.count_nonzero(_zeros(F, top) & (F > 0))
+
+
+def _outside(_: object, F: np.ndarray, top: np.ndarray) -> np.ndarray:
+    """r x r: the number of rows where the first column lives and the second one does not."""
+    return (F > 0).T.astype(np.float32) @ _zeros(F, top).astype(np.float32)
+
+
+def _alone(_: object, F: np.ndarray, top: np.ndarray) -> np.ndarray:
+    """r: the number of rows where a column lives alone."""
+    live = ~_zeros(F, top)
+    return live[live.sum(axis=1) == 1].sum(axis=0)
+
+
+def _grams_of_zeros(_: object, F: np.ndarray, top: np.ndarray) -> np.ndarray:
+    """r x (r-1) x (r-1): for each j the Gram matrix of the other columns over the rows that vanish at j."""
+    zeros = _zeros(F, top)
+    clean = np.where(zeros, 0.0, F / top).astype(np.float64)
+    rest = (np.delete(clean[zeros[:, j]], j, axis=1) for j in range(F.shape[1]))
+    return np.stack([rows.T @ rows for rows in rest])

@@ -15,9 +15,11 @@ import scipy.sparse as sp
 from enmf.iterate import Penalty
 from enmf.matrix import DenseMatrix, MaskedMatrix, Matrix, SparseMatrix
 from enmf.matrix.base import row_blocks
-from enmf.matrix.chunked import ChunkedMatrix, Engine, Preparation, Survey, look
+from enmf.matrix.blocks import Preparation, Survey, look
+from enmf.matrix.chunked import ChunkedMatrix
+from enmf.matrix.engine import Engine
 from enmf.matrix.masked import from_dense, from_observed, from_sparse
-from enmf.matrix.sources import is_lazy, is_mapped, open_blocks
+from enmf.matrix.sources import is_dask, is_lazy, is_mapped, open_blocks
 from enmf.stopping import Stopping
 
 # Entries outside these ranges are brought to order 1 by an exact power of 4, so that no square leaves the number range.
@@ -106,7 +108,7 @@ def _check_chunked(X: Any, dtype: Any, limit: int | None) -> Problem:
         )
     if not blocks:
         _check_size(tuple(X.shape))
-    surveys = engine.map(look, blocks, None)
+    surveys = engine.look(look, blocks, None)
     wanted = _target_dtype(np.result_type(*(survey.dtype for survey in surveys)), dtype)
     filled = [(block, survey) for block, survey in zip(blocks, surveys) if survey.shape[0]]
     _check_size((sum(survey.shape[0] for _, survey in filled), max(survey.shape[1] for survey in surveys)))
@@ -118,8 +120,8 @@ def _check_chunked(X: Any, dtype: Any, limit: int | None) -> Problem:
         _check_negative_blocks(surveys, smallest, largest, wanted)
     preparation = Preparation(wanted, _power_of_four(largest, wanted), clip)
     if clip or preparation.scale != 1.0:
-        surveys = engine.map(look, blocks, preparation)
-    return Problem(ChunkedMatrix(blocks, surveys, preparation, engine), preparation.scale)
+        surveys = engine.look(look, blocks, preparation)
+    return Problem(ChunkedMatrix(blocks, surveys, preparation, engine, is_dask(X)), preparation.scale)
 
 
 def _check_blocks(surveys: list[Survey]) -> None:

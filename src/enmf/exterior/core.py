@@ -14,6 +14,8 @@ import numpy as np
 from enmf.iterate import Iterate
 from enmf.matrix import LowRankMatrix
 from enmf.matrix.base import draw
+from enmf.matrix.rows import RowBlocks, by_rows
+from enmf.parallel import matmul
 from enmf.solvers.base import coordinate_sweeps
 
 ROWS_PER_COLUMN = 60  # rows of a sample for each column of what it stands for
@@ -22,6 +24,8 @@ LIFT_SWEEPS = 5
 
 def sample_rows(F: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
     """At most `count` weighted rows of F, or F itself where that has less than twice as many."""
+    if isinstance(F, RowBlocks):
+        return F.gather() if len(F) < 2 * count else F.fetch_sample(count, rng)
     if len(F) < 2 * count:
         return F
     squares = np.einsum("ij,ij->i", F, F, dtype=np.float64)
@@ -36,14 +40,14 @@ def lift(it: Iterate, whole: LowRankMatrix) -> tuple[np.ndarray, np.ndarray]:
     if core.shape == whole.shape:
         return it.U, it.V
     across = LowRankMatrix(whole.A, core.B)
-    U = _least_squares(Iterate(across, np.zeros((whole.shape[0], it.rank), it.U.dtype), it.V).normal_U())
-    V = _least_squares(Iterate(whole, U, np.zeros((whole.shape[1], it.rank), it.V.dtype)).normal_V())
+    U = _least_squares(matmul(it.V.T, it.V), across.times(it.V))
+    V = _least_squares(matmul(U.T, U), whole.transpose_times(U))
     return U, V
 
 
-def _least_squares(normal: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+@by_rows
+def _least_squares(G: np.ndarray, B: np.ndarray) -> np.ndarray:
     """A nearly optimal F >= 0 for 1/2 <F, F G> - <F, B>: the clipped solution, then some sweeps."""
-    G, B = normal
     r = len(G)
     ridge = 1e-6 * float(np.trace(G)) / r
     if ridge == 0.0:

@@ -19,6 +19,7 @@ from enmf.exterior.rotation import ROUNDING, STARTS, Rotation, negative_share, r
 from enmf.exterior.svd import KINDS, Spectrum, glance, plan, power, refine, truncated_svd
 from enmf.iterate import Iterate
 from enmf.matrix import LowRankMatrix, Matrix
+from enmf.matrix.rows import fortran
 from enmf.parallel import matmul
 from enmf.solvers.hals import ExtrapolatedHALS
 from enmf.solvers.loop import run_stage
@@ -158,11 +159,11 @@ def _decompose(X: Matrix, rank: int, options: ExteriorOptions, monitor: Monitor,
             return truncated_svd(X, rank, kind=kind, rng=rng)
         first = glance(X, width, rng)
         turn = spread(rank).astype(X.dtype)
-        if negative_share(np.vstack([matmul(F, turn) for F in first.factors(rank)])) >= NEARLY:
+        if negative_share(*(matmul(F, turn) for F in first.factors(rank))) >= NEARLY:
             return power(X, first, options.power_iterations)
         for spectrum in refine(X, first, rank):
             U, V = (matmul(F, turn) for F in spectrum.factors(rank))
-            if negative_share(np.vstack([U, V])) <= _clippable(spectrum, rank):
+            if negative_share(U, V) <= _clippable(spectrum, rank):
                 it = Iterate(X, _clipped(U), _clipped(V))
                 with monitor.measuring():
                     error = math.sqrt(max(it.squared_error(), 0.0))
@@ -223,9 +224,7 @@ def _rotate(
                 stop=monitor.out_of_time,
             )
             if rotation.negative_mass <= enough:  # in the sample: look at all rows
-                rotation = replace(
-                    rotation, negative_mass=negative_share(np.vstack([matmul(F, rotation.R) for F in (U, V)]))
-                )
+                rotation = replace(rotation, negative_mass=negative_share(*(matmul(F, rotation.R) for F in (U, V))))
             found.append(rotation)
             counter.iterations += rotation.iterations
             if rotation.negative_mass <= enough:
@@ -257,4 +256,4 @@ def _descend_surrogate(its: list[Iterate], iterations: int, monitor: Monitor, re
 
 
 def _clipped(F: np.ndarray) -> np.ndarray:
-    return np.asfortranarray(np.maximum(F, 0))
+    return fortran(np.maximum(F, 0))

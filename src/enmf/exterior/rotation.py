@@ -137,10 +137,10 @@ def rotate(
     )
 
 
-def negative_share(W: np.ndarray) -> float:
-    """sum max(0, -W) / sum |W|."""
-    total = np.abs(W).sum()
-    return float((total - W.sum()) / (2.0 * total)) if total > 0 else 0.0
+def negative_share(*factors: np.ndarray) -> float:
+    """sum max(0, -W) / sum |W| over all rows of the factors."""
+    total, plain = sum(np.abs(W).sum() for W in factors), sum(W.sum() for W in factors)
+    return float((total - plain) / (2.0 * total)) if total > 0 else 0.0
 
 
 def procrustes(M: np.ndarray) -> np.ndarray:

@@ -26,6 +26,7 @@ import numpy as np
 import scipy.sparse.linalg
 
 from enmf.matrix import DenseMatrix, Matrix
+from enmf.matrix.rows import RowBlocks, beside, by_rows, fortran
 from enmf.parallel import blas_threads, lapack, matmul
 
 KINDS = ("auto", "exact", "krylov", "randomized")
@@ -62,7 +63,7 @@ class Spectrum:
     def factors(self, rank: int) -> tuple[np.ndarray, np.ndarray]:
         """U* = U S^1/2 and V* = V S^1/2 of the given rank."""
         root = np.sqrt(self.s[:rank])
-        return np.asfortranarray(self.U[:, :rank] * root), np.asfortranarray(self.V[:, :rank] * root)
+        return fortran(self.U[:, :rank] * root), fortran(self.V[:, :rank] * root)
 
     def leading(self, rank: int) -> Spectrum:
         """As many triplets as `truncated_svd` computes for this rank, so that one SVD serves every smaller rank."""
@@ -212,7 +213,7 @@ def _ritz(spectrum: Spectrum, basis: np.ndarray, images: list[np.ndarray], gram:
     values, T = lapack(np.linalg.eigh, gram)
     s, T = np.sqrt(np.maximum(values[::-1][:width], 0.0)), T[:, ::-1][:, :width]
     dtype = spectrum.V.dtype
-    U = matmul(np.hstack(images), (T / np.where(s > 0, s, 1.0)).astype(dtype))
+    U = matmul(beside(*images), (T / np.where(s > 0, s, 1.0)).astype(dtype))
     return replace(spectrum, U=U, s=s.astype(dtype), V=matmul(basis, T.astype(dtype)), kind="krylov")
 
 
@@ -250,9 +251,9 @@ def _krylov(X: Matrix, width: int, rng: np.random.Generator) -> Spectrum:
     operator = scipy.sparse.linalg.LinearOperator(
         (n, m),
         dtype=X.dtype,
-        matvec=lambda v: X.times(v.reshape(m, 1).astype(X.dtype, copy=False))[:, 0],
+        matvec=lambda v: _here(X.times(v.reshape(m, 1).astype(X.dtype, copy=False)))[:, 0],
         rmatvec=lambda u: X.transpose_times(u.reshape(n, 1).astype(X.dtype, copy=False))[:, 0],
-        matmat=lambda V: X.times(V.astype(X.dtype, copy=False)),
+        matmat=lambda V: _here(X.times(V.astype(X.dtype, copy=False))),
         rmatmat=lambda U: X.transpose_times(U.astype(X.dtype, copy=False)),
     )
     start = rng.random(min(n, m)).astype(X.dtype)
@@ -261,13 +262,20 @@ def _krylov(X: Matrix, width: int, rng: np.random.Generator) -> Spectrum:
     return Spectrum(U[:, order], s[order], Vt[order].T, X.squared_norm(), "krylov")
 
 
+def _here(F: np.ndarray) -> np.ndarray:
+    return F.gather() if isinstance(F, RowBlocks) else F
+
+
 def thin_svd(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Y = U diag(s) Tᵀ for a tall Y: from its Gram matrix where that keeps the digits, else from LAPACK."""
     tall = Y.astype(np.float64, copy=False)
     found = _svd_by_gram(tall)
     if found is None:
-        with blas_threads():
-            U, s, Tt = np.linalg.svd(tall, full_matrices=False)
+        if isinstance(tall, RowBlocks):
+            U, s, Tt = tall.svd()
+        else:
+            with blas_threads():
+                U, s, Tt = np.linalg.svd(tall, full_matrices=False)
         found = U, s, Tt.T
     U, s, T = (F.astype(Y.dtype, copy=False) for F in found)
     return U, s, T
@@ -345,15 +353,18 @@ def _upper_sums(values: np.ndarray, BtB: np.ndarray, delta: float, whole: float)
 
 def _fix_signs(spectrum: Spectrum) -> Spectrum:
     """The leading pair nonnegative (Perron-Frobenius), the largest entry of every other v positive."""
-    U, V = np.asfortranarray(spectrum.U), np.asfortranarray(spectrum.V)
+    U, V = fortran(spectrum.U), fortran(spectrum.V)
     if V.shape[1] == 0:
         return spectrum
     largest = V[np.abs(V).argmax(axis=0), np.arange(V.shape[1])]
     signs = np.where(largest < 0, -1.0, 1.0).astype(V.dtype)
     signs[0] = -1.0 if V[:, 0].sum() < 0 else 1.0
-    U, V = U * signs, V * signs
-    noise = 100.0 * float(np.finfo(V.dtype).eps)
-    for F in (U, V):
-        leading = F[:, 0]
-        leading[(leading < 0) & (leading > -noise)] = 0.0
-    return replace(spectrum, U=U, V=V)
+    return replace(spectrum, U=_without_noise(U * signs), V=_without_noise(V * signs))
+
+
+@by_rows
+def _without_noise(F: np.ndarray) -> np.ndarray:
+    """Entries of the leading column that are negative by rounding become zero; in place."""
+    leading = F[:, 0]
+    leading[(leading < 0) & (leading > -100.0 * float(np.finfo(F.dtype).eps))] = 0.0
+    return F

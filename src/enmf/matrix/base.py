@@ -61,6 +61,14 @@ class Matrix(ABC):
         self.passes += self.holds_data
         return self._squared_residual(U, V)
 
+    def own(self, U: Any) -> Any:
+        """U (n x r) as this matrix likes to have it: in Fortran order, or with its blocks."""
+        return np.asfortranarray(U, dtype=self.dtype)
+
+    def public(self, U: Any) -> Any:
+        """U (n x r) as the user gets it."""
+        return np.ascontiguousarray(U)
+
     @property
     @abstractmethod
     def cost_per_column(self) -> float:

@@ -1,375 +1,66 @@
-"""X in blocks of rows that are never in memory all at once, or not on this machine; Dask runs the work.
+"""X in blocks of rows that are never in memory all at once, or not on this machine.
 
-    X V = [X_1 V; ...; X_B V]          Xᵀ U = X_1ᵀ U_1 + ... + X_Bᵀ U_B          Xᵀ X Q = sum of X_bᵀ (X_b Q)
+    X V = [X_1 V; ...; X_P V]          Xᵀ U = X_1ᵀ U_1 + ... + X_Pᵀ U_P          Xᵀ X Q = sum of X_pᵀ (X_p Q)
 
-A product is one task a block, and a tree of additions in fixed order, so that the sum does not depend on who computed
-what. With an active Dask client the tasks go to its workers, V travels to them and the sum of m x r numbers comes back;
-without one they run on threads of this process, a few blocks in memory at a time. U and X V (n x r) live with the
-caller. Blocks that fit into the memory at hand are read once and kept, others are read anew in each pass.
-
-A task is a pure function of a block and of what was sent with it: Dask repeats it elsewhere when a worker dies, and a
-pass whose inputs were lost with the worker is repeated here.
+The blocks are divided among parts, one for each thread of the workers (`enmf.matrix.engine`). U, X V and whatever else
+has n rows lives with the parts (`enmf.matrix.rows`); V, Gram matrices and what is r x r lives with the caller. An
+iteration of a descent is two tasks a part: one takes V, keeps X V and sends back <X V, U>; the other one moves U and
+sends back Xᵀ U and Uᵀ U. Blocks that fit into the memory at hand are read once and kept, others are read anew.
 """
 
 from __future__ import annotations
 
 import itertools
-import os
-import time
+import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from enmf import parallel
-from enmf.matrix.base import Matrix, product_cost
+from enmf.kernels import nnls
+from enmf.matrix.base import Matrix, product_cost, row_blocks
+from enmf.matrix.blocks import Preparation, Survey
 from enmf.matrix.dense import DenseMatrix
+from enmf.matrix.engine import Engine, Job, WorkersLost
+from enmf.matrix.parts import Instruction, Lost, Part, Rows
+from enmf.matrix.rows import Pieces, RowBlocks, Step, Value, program, resolved
 from enmf.matrix.sparse import SparseMatrix
 
-FAN_IN = 8  # partial sums added in one task
-ATTEMPTS = 5  # of a pass whose inputs were lost with a worker
-BLOCK_BYTES = 64 << 20  # of a block, where we may choose
-NO_WORKERS = 60.0  # seconds without any worker after which a run ends; Dask's setting enmf.no-workers-timeout wins
-
-
-class WorkersLost(RuntimeError):
-    """No worker is left to go on with. `U` and `V` are the last factors of the run, None before the first ones."""
-
-    U: np.ndarray | None = None
-    V: np.ndarray | None = None
-
-
-@dataclass(frozen=True)
-class Preparation:
-    """What is done to a block after reading it: dtype, negatives from rounding to zero, division by the scale."""
-
-    dtype: np.dtype
-    scale: float = 1.0
-    clip: bool = False
-
-    def apply(self, raw: Any) -> Any:
-        block = as_block(raw)
-        block = block.astype(self.dtype, copy=False)
-        if self.clip or self.scale != 1.0:
-            block = block.copy()
-            values = block.data if sp.issparse(block) else block
-            if self.clip:
-                np.maximum(values, 0, out=values)
-            values /= np.asarray(self.scale, np.float64)
-        return block
-
-
-@dataclass(frozen=True)
-class Survey:
-    """What one look at a block tells."""
-
-    shape: tuple[int, int]
-    dtype: np.dtype
-    sparse: bool
-    nbytes: int
-    nonzeros: int
-    largest: float
-    smallest: float
-    bad: tuple[str, int, int, int] | None  # NaN or infinity: which, how many, first row (of the block), column
-    negative: tuple[int, int, int] | None  # how many, first row, column
-    row_squares: np.ndarray
-
-
-def as_block(raw: Any) -> Any:
-    """An ndarray or a canonical CSR array."""
-    if sp.issparse(raw):
-        block = sp.csr_array(raw)
-        if not block.has_canonical_format:
-            block = block.copy()
-            block.sum_duplicates()
-        return block
-    block = np.asarray(raw)
-    if block.ndim != 2:
-        raise ValueError(f"a block of X must have 2 dimensions, got shape {block.shape}")
-    return block if block.flags.c_contiguous or block.flags.f_contiguous else np.ascontiguousarray(block)
-
-
-def look(block: Any) -> Survey:
-    """Survey a block as it is."""
-    values = block.data if sp.issparse(block) else block
-    numbers = values.dtype.kind in "biuf"
-    low, high = (float(values.min()), float(values.max())) if numbers and values.size else (0.0, 0.0)
-    bad = negative = None
-    if not (np.isfinite(low) and np.isfinite(high)):
-        nan = np.isnan(values)
-        kind, where = ("NaN", nan) if nan.any() else ("infinite", np.isinf(values))
-        bad = (kind, int(where.sum()), *_first(block, where))
-    elif low < 0:
-        negative = (int((values < 0).sum()), *_first(block, values < 0))
-    fine = numbers and bad is None and values.size > 0
-    wide = block if block.dtype.kind == "f" else block.astype(np.float64) if numbers else block
-    with np.errstate(over="ignore"):  # such values are scaled first, and looked at again
-        row_squares = _matrix(wide).row_squares() if fine else np.zeros(block.shape[0])
-    return Survey(
-        shape=block.shape,
-        dtype=block.dtype,
-        sparse=sp.issparse(block),
-        nbytes=sum(a.nbytes for a in (block.data, block.indices, block.indptr)) if sp.issparse(block) else block.nbytes,
-        nonzeros=int(np.count_nonzero(values)) if numbers else 0,
-        largest=high,
-        smallest=low,
-        bad=bad,
-        negative=negative,
-        row_squares=row_squares,
-    )
-
-
-def _first(block: Any, where: np.ndarray) -> tuple[int, int]:
-    first = int(np.argmax(where))
-    if sp.issparse(block):
-        return int(np.searchsorted(block.indptr, first, side="right")) - 1, int(block.indices[first])
-    return divmod(first, where.shape[1])
-
-
-def _matrix(block: Any) -> DenseMatrix | SparseMatrix:
-    return SparseMatrix(block) if sp.issparse(block) else DenseMatrix(block)
-
-
-# What a task does with its block -------------------------------------------------------------------------------------
-
-
-def _times(block: Any, V: np.ndarray) -> np.ndarray:
-    return _matrix(block)._times(V)
-
-
-def _transpose_times(block: Any, U: np.ndarray) -> np.ndarray:
-    if sp.issparse(block):  # one scattered sum: no transposed copy of the block is made
-        return np.asfortranarray(block.T @ np.ascontiguousarray(U, dtype=block.dtype))
-    return _matrix(block)._transpose_times(U)
-
-
-def _gram_times(block: Any, Q: np.ndarray) -> np.ndarray:
-    return _transpose_times(block, _times(block, Q))
-
-
-def _gram(block: Any) -> np.ndarray:
-    """X_bᵀ X_b in double precision."""
-    wide = block.astype(np.float64, copy=False)
-    product = wide.T @ wide
-    return product.toarray() if sp.issparse(product) else product
-
-
-def _cross(block: Any, other: Any) -> np.ndarray:
-    """X_b X_cᵀ in double precision."""
-    product = block.astype(np.float64, copy=False) @ other.astype(np.float64, copy=False).T
-    return product.toarray() if sp.issparse(product) else product
-
-
-def _residual(block: Any, V: np.ndarray, U: np.ndarray) -> float:
-    return _matrix(block)._squared_residual(U, V)
-
-
-def _pick(block: Any, index: np.ndarray) -> Any:
-    return block[index]
-
-
-def _add(parts: list[Any]) -> Any:
-    """Sum in the order given. The parts are results of other tasks, which must not change."""
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
-
-
-def task(
-    function: Callable[..., Any], preparation: Preparation | None, threads: int | None, block: Any, *more: Any
-) -> Any:
-    """One task: read the block where it is not in memory yet, make it ready, call the function."""
-    raw = block.load() if hasattr(block, "load") else block
-    ready = as_block(raw) if preparation is None else preparation.apply(raw)
-    with parallel.limit(threads):
-        return function(ready, *more)
-
-
-def _same(block: Any) -> Any:
-    return block
-
-
-class Engine:
-    """Runs one task a block: on the workers of a Dask client, or on threads of this process."""
-
-    def __init__(self, memory_limit: int | None = None) -> None:
-        self.client = active_client()
-        self.memory = memory_limit if memory_limit is not None else _half_of_memory()
-
-    def block_bytes(self) -> int:
-        """Size of a block such that those in work at one time take a quarter of the memory at most."""
-        if self.client is not None:
-            return BLOCK_BYTES
-        return max(1 << 16, min(BLOCK_BYTES, self.memory // (8 * parallel.count())))
-
-    def holds(self, nbytes: int) -> bool:
-        """Whether blocks of this size altogether may stay in memory."""
-        if self.client is None:
-            return 2 * nbytes <= self.memory
-        limits = [worker["memory_limit"] for worker in self.client.scheduler_info(n_workers=-1)["workers"].values()]
-        return not all(limits) or 2 * nbytes <= sum(limits)
-
-    def keep(self, blocks: Sequence[Any], preparation: Preparation) -> list[Any]:
-        """The prepared blocks, held in memory from now on: here, or with the workers."""
-        if self.client is None:
-            return self.map(_same, blocks, preparation)
-        return list(self.client.persist(self._tasks(_same, blocks, preparation, (), None, None), optimize_graph=False))
-
-    def map(
-        self,
-        function: Callable[..., Any],
-        blocks: Sequence[Any],
-        preparation: Preparation | None,
-        *shared: Any,
-        pieces: Sequence[Any] | None = None,
-        total: bool = False,
-    ) -> Any:
-        """function(block, *shared, piece) for every block: a list, or with `total` the sum."""
-        if self.client is None:
-            with parallel.share(len(blocks)) as (at_once, threads):
-                tasks = self._tasks(function, blocks, preparation, shared, pieces, threads, total)
-                return _computed(tasks, at_once, total)
-        for attempt in range(ATTEMPTS):
-            try:
-                return self._on_workers(function, blocks, preparation, shared, pieces, total)
-            except _lost_inputs():
-                if attempt == ATTEMPTS - 1:
-                    raise WorkersLost("workers were lost faster than a pass over X could be repeated") from None
-                time.sleep(0.1 * 2**attempt)  # until the scheduler has noticed
-        raise AssertionError  # not reached
-
-    def _tasks(
-        self,
-        function: Callable[..., Any],
-        blocks: Sequence[Any],
-        preparation: Preparation | None,
-        shared: Sequence[Any],
-        pieces: Sequence[Any] | None,
-        threads: int | None,
-        total: bool = False,
-    ) -> list[Any]:
-        import dask
-
-        work, add = dask.delayed(task, pure=False), dask.delayed(_add, pure=False)
-        tasks = [
-            work(function, preparation, threads, block, *shared, *(() if pieces is None else (pieces[i],)))
-            for i, block in enumerate(blocks)
-        ]
-        while total and len(tasks) > 1:
-            tasks = [add(tasks[i : i + FAN_IN]) for i in range(0, len(tasks), FAN_IN)]
-        return tasks
-
-    def _on_workers(
-        self,
-        function: Callable[..., Any],
-        blocks: Sequence[Any],
-        preparation: Preparation | None,
-        shared: Sequence[Any],
-        pieces: Sequence[Any] | None,
-        total: bool,
-    ) -> Any:
-        from distributed import KilledWorker
-
-        self._wait_for_workers()
-        sent = [self.client.scatter(array, hash=False) for array in shared]
-        if pieces is not None:
-            pieces = self.client.scatter(list(pieces), hash=False)
-        futures = self.client.compute(self._tasks(function, blocks, preparation, sent, pieces, None, total))
-        try:
-            self._wait_for(futures)
-            found = self.client.gather(futures)
-        except KilledWorker as problem:
-            raise WorkersLost(f"a task ended the worker that ran it, again and again: {problem}") from None
-        return found[0] if total else found
-
-    def _wait_for(self, futures: list[Any]) -> None:
-        """Wait, and look now and then whether anybody is working."""
-        from distributed import wait
-
-        while True:
-            try:
-                wait(futures, timeout=2.0)
-                return
-            except TimeoutError:
-                self._wait_for_workers()
-
-    def _wait_for_workers(self) -> None:
-        """Return at once where there is a worker; without one, wait for its return, not forever."""
-        import dask
-
-        patience = float(dask.config.get("enmf.no-workers-timeout", NO_WORKERS))
-        began = time.monotonic()
-        while True:
-            try:
-                if self.client.status == "running" and self.client.nthreads():
-                    return
-            except OSError:
-                pass  # the scheduler does not answer
-            if time.monotonic() - began >= patience:
-                raise WorkersLost(f"no Dask worker is left, and none came back within {patience:g} seconds")
-            time.sleep(min(0.5, patience))
-
-
-def _computed(tasks: list[Any], at_once: int, total: bool) -> Any:
-    import dask
-
-    how = {"scheduler": "sync"} if at_once == 1 else {"scheduler": "threads", "num_workers": at_once}
-    found = list(dask.compute(*tasks, **how))
-    return found[0] if total else found
-
-
-def active_client() -> Any:
-    """The Dask client in use, or None."""
-    import sys
-
-    if "distributed" not in sys.modules:  # nobody can have made a client
-        return None
-    from distributed import get_client
-
-    try:
-        return get_client()
-    except ValueError:
-        return None
-
-
-def _lost_inputs() -> tuple[type[BaseException], ...]:
-    from concurrent.futures import CancelledError
-
-    from distributed.client import FutureCancelledError
-    from distributed.comm import CommClosedError  # a worker that died while arrays were sent to it
-
-    return CancelledError, FutureCancelledError, CommClosedError
-
-
-def _half_of_memory() -> int:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-    except (AttributeError, ValueError, OSError):  # not on Windows
-        return 4 << 30
+LOSSES = 5  # rows that may be found missing in one pass, each time with another worker gone
+LONG = 3000  # steps that are remembered, and ...
+HEAVY = 1 << 28  # ... bytes of V in them; rows that are lost later begin anew at the V of that time
 
 
 class ChunkedMatrix(Matrix):
-    """Blocks of rows behind the interface of `Matrix`. `surveys` belong to the prepared blocks; none is empty."""
+    """Blocks of rows behind the interface of `Matrix`. `surveys` belong to the prepared blocks; none is empty.
+
+    `scattered`: products X V stay with the parts, as `RowBlocks`; False: they come here, for methods that need them so.
+    `lazy`: results of length n are Dask arrays.
+    """
 
     def __init__(
-        self, blocks: Sequence[Any], surveys: Sequence[Survey], preparation: Preparation, engine: Engine
+        self, blocks: Sequence[Any], surveys: Sequence[Survey], preparation: Preparation, engine: Engine, lazy: bool
     ) -> None:
         heights = [survey.shape[0] for survey in surveys]
         super().__init__((sum(heights), surveys[0].shape[1]), preparation.dtype)
-        self.blocks, self.preparation, self.engine = list(blocks), preparation, engine
+        self.engine, self.lazy = engine, lazy or engine.client is not None
+        self.scattered = True
         self.sparse = any(survey.sparse for survey in surveys)
-        borders = np.concatenate([[0], np.cumsum(heights)]).tolist()
-        self.rows = [slice(a, b) for a, b in itertools.pairwise(borders)]
         self._nonzeros = sum(survey.nonzeros for survey in surveys)
-        self._row_squares = np.concatenate([survey.row_squares for survey in surveys])
-        nbytes = sum(survey.nbytes for survey in surveys)
-        self.kept = engine.holds(nbytes)
-        if self.kept:
-            self.blocks = engine.keep(blocks, preparation)
-            self.preparation = Preparation(preparation.dtype)  # what is kept is ready
+        self._squared_norm = float(sum(survey.squared_norm for survey in surveys))
+        self.blocks = list(blocks)
+        self.kept = engine.holds(sum(survey.nbytes for survey in surveys)) or any(_holds_futures(b) for b in blocks)
+        groups = _divide([survey.nbytes for survey in surveys], engine.slots())
+        tall = [[heights[i] for i in group] for group in groups]
+        engine.place([[blocks[i] for i in group] for group in groups], tall, preparation, self.kept)
+        self.heights = [sum(part) for part in tall]
+        self._values: weakref.WeakSet[Value] = weakref.WeakSet()
+        self._unused: list[int] = []  # rows that nobody refers to any more
+        self._V: np.ndarray | None = None
+        self._heavy = 0
+        weakref.finalize(self, engine.release)
 
     @property
     def cost_per_column(self) -> float:
@@ -378,52 +69,250 @@ class ChunkedMatrix(Matrix):
     def raw(self) -> Any:
         raise TypeError("X is not in memory: this method or start needs it whole. Choose another one, such as 'enmf'")
 
-    def _run(self, function: Callable[..., Any], *shared: Any, **how: Any) -> Any:
-        return self.engine.map(function, self.blocks, self.preparation, *shared, **how)
+    # Rows -------------------------------------------------------------------------------------------------------------
 
-    def _cut(self, U: np.ndarray) -> list[np.ndarray]:
-        return [U[rows] for rows in self.rows]
+    def rows(self, function: Callable[..., Any], *arguments: Any, columns: int, dtype: Any) -> RowBlocks:
+        """Rows made by function(part, *arguments), when they are needed."""
+        inputs = [a.value for a in arguments if isinstance(a, RowBlocks)]
+        value = Value(Step(function, _steps(arguments)), inputs)
+        self._values.add(value)
+        weakref.finalize(value, self._unused.append, value.step.key).atexit = False
+        return RowBlocks(self, value, columns, dtype)
 
-    def _times(self, V: np.ndarray) -> np.ndarray:
-        found = self._run(_times, V)
-        out = np.empty((self.shape[0], V.shape[1]), found[0].dtype, order="F")
-        for rows, part in zip(self.rows, found):
-            out[rows] = part
-        return out
+    def own(self, U: Any) -> Any:
+        if isinstance(U, RowBlocks):
+            return U.astype(self.dtype, copy=False)
+        U = np.asfortranarray(U, dtype=self.dtype)
+        if not self.scattered:
+            return U
+        pieces = Pieces(np.split(U, np.cumsum(self.heights)[:-1]))
+        return self.rows(_given, pieces, columns=U.shape[1], dtype=U.dtype)
 
-    def _transpose_times(self, U: np.ndarray) -> np.ndarray:
-        return np.asfortranarray(self._run(_transpose_times, pieces=self._cut(U), total=True))
+    def public(self, U: Any) -> Any:
+        """Rows for the user: a Dask array where X is one or workers hold the rows, else an ndarray."""
+        if not isinstance(U, RowBlocks):
+            return np.ascontiguousarray(U)
+        if not self.lazy:
+            return np.ascontiguousarray(U.gather())
+        self.total(_nothing, U)
+        key = Rows(U.value.step.key)
+        return self.engine.publish(lambda part: Instruction(_same, (key,)), self.heights, U.shape[1], U.dtype)
+
+    def total(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """The sum of function(part, *arguments) over the parts."""
+        return self._run(function, arguments, total=True)
+
+    def collect(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """function(part, *arguments) for each part."""
+        return self._run(function, arguments, total=False)
+
+    def _run(self, function: Callable[..., Any], arguments: tuple[Any, ...], total: bool) -> Any:
+        steps = _steps(arguments)
+        needed = [a for a in steps if isinstance(a, Step)]
+        for _ in range(LOSSES):
+            forget, self._unused[:] = list(self._unused), []
+            jobs = [
+                Job(p, program(needed, p), Instruction(function, resolved(steps, p))) for p in range(len(self.heights))
+            ]
+            try:
+                found = self.engine.run(jobs, forget, total)
+            except BaseException:
+                self._unused.extend(forget)
+                raise
+            if not isinstance(found, Lost):
+                self._stored(jobs)
+                return found
+            self._unused.extend(forget)
+            for value in self._values:
+                value.stored.difference_update(found.parts)
+            self.engine.find_homes()
+        raise WorkersLost("workers were lost faster than a pass over X could be repeated")
+
+    def _stored(self, jobs: Sequence[Job]) -> None:
+        made = {(one.key, job.part) for job in jobs for one in job.program if one.keep}
+        heavy = self._heavy > HEAVY
+        for value in list(self._values):
+            mine = {part for key, part in made if key == value.step.key}
+            if not mine:
+                continue
+            value.stored |= mine
+            if len(value.stored) == len(self.heights):
+                value.inputs = ()
+                if self.engine.client is None:
+                    value.step.begin_anew(_nothing)  # nobody can be lost
+                elif value.step.depth > LONG or (heavy and value.step.depth > LONG // 50):
+                    value.step.begin_anew(_best_for, self._V)
+                    self._heavy = 0
+
+    # Products ---------------------------------------------------------------------------------------------------------
+
+    def _times(self, V: np.ndarray) -> Any:
+        V = np.array(V, dtype=self.dtype, order="F")  # a copy: the caller changes V in place, and steps are remembered
+        self._V, self._heavy = V, self._heavy + V.nbytes
+        XV = self.rows(_times, V, columns=V.shape[1], dtype=self.dtype)
+        return XV if self.scattered else XV.gather()
+
+    def _transpose_times(self, U: Any) -> np.ndarray:
+        rows = U if isinstance(U, RowBlocks) else self._cut(U)
+        XtU, rows.value.gram = self.total(_transpose_times, rows)  # Uᵀ U is asked for next, as a rule
+        return XtU
+
+    def _cut(self, U: np.ndarray) -> RowBlocks:
+        pieces = Pieces(np.split(U, np.cumsum(self.heights)[:-1]))
+        return self.rows(_given, pieces, columns=U.shape[1], dtype=U.dtype)
 
     def gram_times(self, Q: np.ndarray) -> np.ndarray:
         """Both products on a block while it is at hand: X is read once, and nothing of length n travels."""
         self.passes += 2
-        return np.asfortranarray(self._run(_gram_times, Q, total=True))
+        return self.total(_gram_times, Q)
 
     def _compute_squared_norm(self) -> float:
-        return float(self._row_squares.sum())
+        raise AssertionError("known from the surveys")
 
     def row_squares(self) -> np.ndarray:
-        return self._row_squares
+        return self._squares().gather()[:, 0]
+
+    def _squares(self) -> RowBlocks:
+        return self.rows(_row_squares, columns=1, dtype=np.float64)
+
+    def sample_rows(self, count: int, rng: np.random.Generator) -> Matrix:
+        found, weight = self.draw(self._squares(), _pick, (), count, rng)
+        return self._stacked(found, weight.astype(self.dtype))
+
+    def draw(
+        self, squares: RowBlocks, pick: Callable[..., Any], more: tuple[Any, ...], count: int, rng: np.random.Generator
+    ) -> tuple[list[Any], np.ndarray]:
+        """`enmf.matrix.base.draw` where the rows are: what pick(part, index, *more) gives, and the weights."""
+        edges = np.cumsum([0.0, *self.collect(_mass, squares)])
+        stride = edges[-1] / count
+        ticks = (np.arange(count) + rng.random()) * stride
+        last = int(np.flatnonzero(np.diff(edges))[-1])
+        owner = (np.searchsorted(edges, ticks, side="right") - 1).clip(0, last)
+        mine = Pieces([ticks[owner == part] for part in range(len(self.heights))])
+        found = self.collect(_draw, squares, mine, Pieces(edges[:-1].tolist()), pick, *more)
+        blocks = [block for part, _, _ in found for block in part]
+        size, times = (np.concatenate(column) for column in list(zip(*found))[1:])
+        return blocks, np.sqrt(times * stride / size)
 
     def _rows(self, index: np.ndarray, weight: np.ndarray) -> Matrix:
-        inside = [index[(index >= rows.start) & (index < rows.stop)] - rows.start for rows in self.rows]
-        found = [part for part in self._run(_pick, pieces=inside) if part.shape[0]]
-        if self.sparse:
-            stacked = sp.csr_array(sp.vstack(found, "csr"))
-            return SparseMatrix(sp.csr_array(sp.diags_array(weight) @ stacked))
-        return DenseMatrix(np.vstack(found) * weight[:, None])
+        edges = np.cumsum([0, *self.heights])
+        inside = Pieces([index[(index >= a) & (index < b)] - a for a, b in itertools.pairwise(edges)])
+        found = self.collect(_pick, inside)
+        return self._stacked([block for part in found for block in part], weight)
 
-    def _squared_residual(self, U: np.ndarray, V: np.ndarray) -> float:
-        return float(sum(self._run(_residual, V, pieces=self._cut(U))))
+    def _stacked(self, blocks: list[Any], weight: np.ndarray) -> Matrix:
+        if self.sparse:
+            stacked = sp.csr_array(sp.vstack(blocks, "csr"))
+            return SparseMatrix(sp.csr_array(sp.diags_array(weight) @ stacked))
+        return DenseMatrix(np.vstack(blocks) * weight[:, None])
+
+    def _squared_residual(self, U: Any, V: np.ndarray) -> float:
+        return float(self.total(_residual, U if isinstance(U, RowBlocks) else self._cut(U), V))
 
     def gram(self) -> np.ndarray:
         n, m = self.shape
         if m <= n:
             self.passes += 1
-            return self._run(_gram, total=True)
-        self.passes += len(self.blocks)  # every block meets every other one
+            return self.total(_gram)
         gram = np.empty((n, n))
-        for rows, other in zip(self.rows, self.blocks):
-            beside = self.engine.map(_same, [other], self.preparation)[0]
-            gram[:, rows] = np.vstack(self._run(_cross, beside))
+        for rows in row_blocks(n, m, 1 << 23):  # every block meets every other one
+            self.passes += 1
+            beside = self._rows(np.arange(n)[rows], np.ones(rows.stop - rows.start, self.dtype)).raw()
+            gram[:, rows] = np.vstack(self.collect(_cross, beside))
         return gram
+
+
+def _divide(sizes: Sequence[int], count: int) -> list[list[int]]:
+    """Consecutive numbers of blocks in at most `count` groups of about the same size, none of them empty."""
+    middles = np.cumsum(sizes, dtype=np.float64) - np.asarray(sizes) / 2.0
+    whole = max(float(np.sum(sizes, dtype=np.float64)), 1.0)
+    owner = np.minimum((middles / whole * count).astype(int), count - 1)
+    return [np.flatnonzero(owner == number).tolist() for number in np.unique(owner)]
+
+
+def _holds_futures(block: Any) -> bool:
+    """Whether a Dask block is (partly) in the memory of workers already."""
+    if not hasattr(block, "dask"):
+        return False
+    import sys
+
+    if "distributed" not in sys.modules:
+        return False
+    from distributed.client import futures_of
+
+    return bool(futures_of(block))
+
+
+def _steps(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(a.value.step if isinstance(a, RowBlocks) else a for a in arguments)
+
+
+# What parts do --------------------------------------------------------------------------------------------------------
+
+
+def _times(part: Part, V: np.ndarray) -> np.ndarray:
+    return part.times(V)
+
+
+def _transpose_times(part: Part, U: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return part.transpose_times(U), U.T @ U
+
+
+def _gram_times(part: Part, Q: np.ndarray) -> np.ndarray:
+    return part.gram_times(Q)
+
+
+def _gram(part: Part) -> np.ndarray:
+    return part.gram()
+
+
+def _cross(part: Part, others: Any) -> np.ndarray:
+    return part.cross(others)
+
+
+def _residual(part: Part, U: np.ndarray, V: np.ndarray) -> float:
+    return part.squared_residual(U, V)
+
+
+def _given(part: Part, rows: np.ndarray) -> np.ndarray:
+    return rows
+
+
+def _nothing(part: Part, *_: Any) -> int:
+    return 0
+
+
+def _same(part: Part, F: np.ndarray) -> np.ndarray:
+    return F
+
+
+def _row_squares(part: Part) -> np.ndarray:
+    return part.row_squares()
+
+
+def _mass(part: Part, squares: np.ndarray) -> float:
+    return float(np.cumsum(squares[:, 0])[-1])
+
+
+def _draw(
+    part: Part, squares: np.ndarray, ticks: np.ndarray, offset: float, pick: Callable[..., Any], *more: Any
+) -> tuple[list[Any], np.ndarray, np.ndarray]:
+    if len(ticks) == 0:
+        return [], np.empty(0), np.empty(0)
+    edges = np.cumsum(np.concatenate([[offset], squares[:, 0]]))[1:]
+    index = np.searchsorted(edges, ticks, side="right").clip(0, np.flatnonzero(squares)[-1])
+    index, times = np.unique(index, return_counts=True)
+    return pick(part, index, *more), squares[index, 0], times
+
+
+def _pick(part: Part, index: np.ndarray) -> list[Any]:
+    return part.pick(index) if len(index) else []
+
+
+def _best_for(part: Part, V: np.ndarray) -> np.ndarray:
+    """Rows of U that are best for this V."""
+    G = np.ascontiguousarray(V.T @ V, dtype=np.float64)
+    B = np.asfortranarray(part.times(V), dtype=np.float64)
+    F = np.zeros(B.shape, order="F")
+    parallel.run(nnls.nnls, parallel.even_bounds(len(F), len(G) ** 3 / 3.0), G, B.T, F.T)
+    return F.astype(V.dtype)

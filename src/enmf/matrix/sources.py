@@ -91,6 +91,28 @@ class PartFile:
             return content[names[0]]
 
 
+class LazyBlock:
+    """A block of a Dask array that is computed anew each time it is needed, by the task that needs it."""
+
+    def __init__(self, delayed: Any) -> None:
+        self.delayed = delayed
+
+    @classmethod
+    def of(cls, delayed: Any) -> LazyBlock:
+        import dask
+
+        return cls(dask.optimize(delayed)[0])  # with the part of the graph that concerns it
+
+    def load(self) -> Any:
+        import dask
+
+        return dask.compute(self.delayed, scheduler="sync", optimize_graph=False)[0]
+
+
+def is_dask(X: Any) -> bool:
+    return _family(X) == "dask"
+
+
 def is_lazy(X: Any) -> bool:
     """Whether X is of a kind that is read block by block (a memory map is where its size asks for it)."""
     return isinstance(X, (str, Path)) or _family(X) in ("dask", "zarr", "h5py")

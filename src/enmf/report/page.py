@@ -11,6 +11,7 @@ import itertools
 import os
 import platform
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
@@ -77,6 +78,7 @@ def write(
     held = [results] if isinstance(results, Result) else list(results)
     if not held:
         raise ValueError("results is empty: a report needs at least one result")
+    held = [replace(result, U=np.asarray(result.U)) for result in held]  # a Dask array comes here
     if X is not None and hasattr(X, "columns"):
         row_names = row_names if row_names is not None else [str(name) for name in X.index]
         column_names = column_names if column_names is not None else [str(name) for name in X.columns]

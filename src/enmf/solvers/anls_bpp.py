@@ -15,6 +15,7 @@ from enmf import parallel
 from enmf.iterate import Iterate
 from enmf.kernels import nnls as active_set
 from enmf.kernels.pivoting import solve_groups
+from enmf.matrix.rows import by_rows
 from enmf.solvers.base import Method
 
 PATIENCE = 3  # full exchanges allowed without a decrease of the infeasible indices
@@ -24,6 +25,7 @@ class ANLSBPP(Method):
     """Both factors to optimality in turn."""
 
     name = "anls-bpp"
+    in_blocks = True
 
     def step(self, it: Iterate, objective: float) -> None:
         it.set_U(block_pivoting(*it.normal_U(), it.U))
@@ -33,6 +35,7 @@ class ANLSBPP(Method):
         return super().step_flops(it) + 2.0 * sum(it.X.shape) * it.rank**3 / 3.0
 
 
+@by_rows
 def block_pivoting(G: np.ndarray, B: np.ndarray, start: np.ndarray | None = None) -> np.ndarray:
     """argmin over F >= 0 of 1/2 <F, F G> - <F, B>, row by row, exact to rounding (F, B: n x r; G: r x r).
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from enmf import parallel
 from enmf.iterate import Iterate
 from enmf.kernels.sweep import BLOCK, sweep
+from enmf.matrix.parts import Part
+from enmf.matrix.rows import RowBlocks
 
 
 class Method(ABC):
@@ -19,6 +21,7 @@ class Method(ABC):
     name: ClassVar[str]
     monotone: ClassVar[bool] = True  # the objective never increases
     reuses_products: ClassVar[bool] = True  # a step begins with the X V of the iterate, so that measuring it is free
+    in_blocks: ClassVar[bool] = False  # a step works on a U that lives with the blocks of X (`RowBlocks`)
     default_start: ClassVar[Callable[..., tuple[np.ndarray, np.ndarray]] | None] = None  # if the method has its own
 
     @abstractmethod
@@ -46,7 +49,29 @@ def coordinate_sweeps(
     fixed: np.ndarray | None = None,
 ) -> None:
     """Coordinate sweeps on the factor F (n x r, Fortran order) in place; see `enmf.kernels.sweep`."""
-    n, r = F.shape
+    r = F.shape[1]
     skip = np.zeros(r, dtype=np.bool_) if fixed is None else fixed
+    options = (np.ascontiguousarray(G), float(wall), max_sweeps, float(progress), skip)
+    if isinstance(F, RowBlocks):
+        F.assign(F.home.rows(_sweep_part, F, B, *options, columns=r, dtype=F.dtype))
+        return
+    _sweep(F, B, *options)
+
+
+def _sweep(
+    F: np.ndarray, B: np.ndarray, G: np.ndarray, wall: float, max_sweeps: int, progress: float, skip: np.ndarray
+) -> None:
+    n, r = F.shape
     bounds = parallel.even_bounds(n, 2.0 * r * r * max_sweeps, BLOCK)
-    parallel.run(sweep, bounds, F.T, B.T, np.ascontiguousarray(G), float(wall), max_sweeps, float(progress), skip)
+    parallel.run(sweep, bounds, F.T, B.T, G, wall, max_sweeps, progress, skip)
+
+
+def _sweep_part(part: Part, F: np.ndarray, B: np.ndarray, *options: Any) -> np.ndarray:
+    """The same on the rows of a part, in the blocks of rows that all of them together would have."""
+    F = F.copy(order="F")
+    lead = min(-part.first % BLOCK, len(F))
+    if lead:
+        sweep(0, lead, F.T, B.T, *options)
+    bounds = lead + parallel.even_bounds(len(F) - lead, 2.0 * F.shape[1] ** 2 * options[2], BLOCK)
+    parallel.run(sweep, bounds, F.T, B.T, *options)
+    return F

@@ -21,6 +21,7 @@ class HALS(Method):
     """One coordinate sweep for each product."""
 
     name = "hals"
+    in_blocks = True
 
     def step(self, it: Iterate, objective: float) -> None:
         G, B = it.normal_U()
@@ -43,6 +44,7 @@ class AcceleratedHALS(Method):
     """
 
     name = "a-hals"
+    in_blocks = True
 
     def __init__(self, alpha: float = 0.5, progress: float = 0.1) -> None:
         self.alpha = alpha

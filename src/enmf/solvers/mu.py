@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from enmf.iterate import Iterate
+from enmf.matrix.rows import by_rows
 from enmf.parallel import matmul
 from enmf.solvers.base import Method
 
@@ -25,18 +26,22 @@ class MultiplicativeUpdates(Method):
     """
 
     name = "mu"
+    in_blocks = True
 
     def __init__(self, drop: float = 1e-12) -> None:
         self.drop = drop
 
     def step(self, it: Iterate, objective: float) -> None:
-        it.set_U(self._update(it.U, *it.normal_U()))
-        it.set_V(self._update(it.V, *it.normal_V()))
+        it.set_U(_update(it.U, *it.normal_U(), self.drop * it.U.mean()))
+        it.set_V(_update(it.V, *it.normal_V(), self.drop * it.V.mean()))
 
-    def _update(self, F: np.ndarray, G: np.ndarray, B: np.ndarray) -> np.ndarray:
-        denominator = matmul(F, G)
-        factor = np.ones_like(F)
-        np.divide(np.maximum(B, 0), denominator, out=factor, where=denominator > 0)
-        new = F * factor
-        new[(new < self.drop * F.mean()) & (factor < 1)] = 0
-        return np.asfortranarray(new)
+
+@by_rows
+def _update(F: np.ndarray, G: np.ndarray, B: np.ndarray, nothing: float) -> np.ndarray:
+    """One update; entries below `nothing` that still shrink become zero."""
+    denominator = matmul(F, G)
+    factor = np.ones_like(F)
+    np.divide(np.maximum(B, 0), denominator, out=factor, where=denominator > 0)
+    new = F * factor
+    new[(new < nothing) & (factor < 1)] = 0
+    return np.asfortranarray(new)

@@ -6,11 +6,13 @@ import numpy as np
 
 from enmf import parallel
 from enmf.kernels import nnls as kernel
+from enmf.matrix.rows import by_rows
 from enmf.solvers.base import coordinate_sweeps
 
 SWEEPS = 20  # coordinate sweeps that find the support
 
 
+@by_rows
 def solve_nnls(G: np.ndarray, B: np.ndarray) -> np.ndarray:
     """argmin over F >= 0 of 1/2 <F, F G> - <F, B>, row by row (F, B: n x r; G: r x r), exact to rounding.
 

@@ -1,0 +1,379 @@
+"""Who computes: the workers of an active Dask client, or threads of this process.
+
+A part of X belongs to a worker, which finds the blocks and the rows of the factors in its memory and uses all its
+threads for it. What travels: small arrays to the workers, one summand of each part back. Up to FAN_IN workers are asked
+directly (Dask's actors: a third of the delay of a task); with more of them tasks do the work, and a tree of tasks adds.
+
+A worker that dies: Dask makes the blocks of its part elsewhere, and who works on it there finds no rows and says so;
+the caller then sends the steps that make them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from enmf import parallel
+from enmf.matrix.blocks import Preparation, as_block
+from enmf.matrix.parts import Hand, Instruction, Lost, Packed, Sent, add, drop, make_part, run
+from enmf.matrix.sources import LazyBlock
+
+FAN_IN = 8  # partial sums added in one task
+ATTEMPTS = 5  # of a pass whose inputs were lost with a worker
+BLOCK_BYTES = 64 << 20  # of a block, where we may choose
+LARGE = 1 << 15  # bytes from which an array is sent apart from the task
+NO_WORKERS = 60.0  # seconds without any worker after which a run ends; Dask's setting enmf.no-workers-timeout wins
+
+_runs = itertools.count()
+
+
+class WorkersLost(RuntimeError):
+    """No worker is left to go on with. `V` is the last one of the run, None before the first one.
+
+    `U` is None where its rows lived with the workers; V determines it, by nonnegative least squares.
+    """
+
+    U: np.ndarray | None = None
+    V: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Job:
+    """The work of one part: rows to make, and the outcome to send back."""
+
+    part: int
+    program: Sequence[Instruction]
+    outcome: Instruction
+
+
+class Engine:
+    """Runs tasks: one a block for a first look, one a part for everything else."""
+
+    def __init__(self, memory_limit: int | None = None) -> None:
+        self.client = active_client()
+        self.memory = memory_limit if memory_limit is not None else _half_of_memory()
+        self.name = f"enmf-{os.getpid()}-{time.time_ns():x}-{next(_runs)}"
+        self.parts: list[Any] = []  # a Part each, or the future of one
+        self._homes: list[str] = []  # worker of each part
+        self._threads: list[int] = []  # of that worker
+        self._hands: list[Any] = []  # the actor on each part, where there are few
+
+    def block_bytes(self) -> int:
+        """Size of a block such that those in work at one time take a quarter of the memory at most."""
+        if self.client is not None:
+            return BLOCK_BYTES
+        return max(1 << 16, min(BLOCK_BYTES, self.memory // (8 * parallel.count())))
+
+    def holds(self, nbytes: int) -> bool:
+        """Whether blocks of this size altogether may stay in memory."""
+        if self.client is None:
+            return 2 * nbytes <= self.memory
+        limits = [worker["memory_limit"] for worker in self._workers().values()]
+        return not all(limits) or 2 * nbytes <= sum(limits)
+
+    def _workers(self) -> dict[str, Any]:
+        return self.client.scheduler_info(n_workers=-1)["workers"]
+
+    def slots(self) -> int:
+        """How many parts are worked on at the same time."""
+        if self.client is None:
+            return parallel.count()
+        return max(1, len(self._workers()))
+
+    def look(self, function: Callable[..., Any], blocks: Sequence[Any], preparation: Preparation | None) -> list[Any]:
+        """function(block) for every block."""
+        import dask
+
+        work = dask.delayed(_look, pure=False)
+        if self.client is None:
+            with parallel.share(len(blocks)) as (at_once, threads):
+                return _computed([work(function, preparation, threads, block) for block in blocks], at_once)
+        self._wait_for_workers()
+        return self._repeated(lambda: self.client.compute([work(function, preparation, None, b) for b in blocks]))
+
+    def place(
+        self,
+        blocks: Sequence[Sequence[Any]],
+        heights: Sequence[Sequence[int]],
+        preparation: Preparation,
+        keep: bool,
+    ) -> None:
+        """Make the parts, each of some blocks, and give each to a worker; `keep`: with the blocks in memory."""
+        import dask
+
+        firsts = np.cumsum([0, *(sum(part) for part in heights)]).tolist()
+        make = dask.delayed(make_part, pure=False)
+        given = [[block if keep or not hasattr(block, "key") else LazyBlock.of(block) for block in p] for p in blocks]
+        tasks = [make(part, list(tall), first, preparation, keep) for part, tall, first in zip(given, heights, firsts)]
+        if self.client is None:
+            with parallel.share(len(tasks)) as (at_once, _):
+                self.parts = _computed(tasks, at_once)
+            return
+        homes = self._choose_homes(blocks)
+        self.parts = [
+            self.client.compute(task, workers=[home], allow_other_workers=True, optimize_graph=False)
+            for task, home in zip(tasks, homes)
+        ]
+        self._wait_for(self.parts)
+        self._homes = homes
+        self.find_homes()
+
+    def _choose_homes(self, blocks: Sequence[Sequence[Any]]) -> list[str]:
+        """A worker for each part: the one that holds most of its blocks, among those without a part."""
+        from distributed.client import futures_of
+
+        free: list[str] = []
+        homes = []
+        for part in blocks:
+            held = futures_of(list(part)) if any(hasattr(block, "key") for block in part) else []
+            places = [place for who in (self.client.who_has(held).values() if held else ()) for place in who]
+            free = free or list(self._workers())
+            homes.append(max(free, key=places.count))
+            free.remove(homes[-1])
+        return homes
+
+    def run(self, jobs: Sequence[Job], forget: Sequence[int], total: bool) -> Any:
+        """The outcome of every part, or with `total` their sum; `Lost` where rows were not found."""
+        if self.client is None:
+            import dask
+
+            work = dask.delayed(run, pure=False, traverse=False)
+            with parallel.share(len(jobs)) as (at_once, threads):
+                fixed = [(self.name, job.part, Packed((job.program, job.outcome)), forget, threads) for job in jobs]
+                found = _computed([work(*f, Packed(self.parts[j.part])) for f, j in zip(fixed, jobs)], at_once)
+        elif self._hands:
+            found = self._ask_hands(jobs, forget)
+        else:
+            found = self._repeated(lambda: self._submit(jobs, forget, total))
+        if total or any(isinstance(one, Lost) for one in found):
+            return add(found)
+        return found
+
+    def _ask_hands(self, jobs: Sequence[Job], forget: Sequence[int]) -> list[Any]:
+        asked = [self._ask(job, forget) for job in jobs]
+        return [self._answer(job, future) for job, future in zip(jobs, asked)]
+
+    def _ask(self, job: Job, forget: Sequence[int]) -> Any:
+        work = Packed((job.program, job.outcome))
+        try:
+            return self._hands[job.part].run(self.name, job.part, work, list(forget))
+        except ValueError:  # Dask knows already that the worker is gone
+            return None
+
+    def _answer(self, job: Job, future: Any) -> Any:
+        """What the hand says; `Lost` when its worker is gone."""
+        if future is None:
+            return Lost((job.part,))
+        while True:
+            try:
+                return future.result(timeout=2.0)
+            except TimeoutError:
+                if self._gone(job.part):
+                    return Lost((job.part,))
+            except Exception:
+                for _ in range(20):  # until the scheduler has noticed
+                    if self._gone(job.part):
+                        return Lost((job.part,))
+                    time.sleep(0.05)
+                raise
+
+    def _gone(self, part: int) -> bool:
+        try:
+            return self._homes[part] not in self.client.nthreads()
+        except OSError:  # the scheduler does not answer
+            return True
+
+    def _submit(self, jobs: Sequence[Job], forget: Sequence[int], total: bool) -> list[Any]:
+        parcel = _Parcel()
+        packed = [(parcel.pack_all(job.program), parcel.pack(job.outcome)) for job in jobs]
+        sent = [self.client.scatter(array, hash=False, broadcast=False) for array in parcel.arrays]
+        number = time.time_ns()
+        futures = [
+            self.client.submit(
+                run,
+                self.name,
+                job.part,
+                Packed(work),
+                list(forget),
+                self._threads[job.part],
+                self.parts[job.part],
+                *sent,
+                workers=[self._homes[job.part]],
+                allow_other_workers=True,
+                pure=False,
+                key=f"enmf-part-{number}-{job.part}",
+            )
+            for job, work in zip(jobs, packed)
+        ]
+        while total and len(futures) > FAN_IN:
+            futures = [
+                self.client.submit(add, futures[i : i + FAN_IN], pure=False) for i in range(0, len(futures), FAN_IN)
+            ]
+        return futures
+
+    def _repeated(self, submit: Callable[[], list[Any]]) -> list[Any]:
+        """Submit, wait and gather; once more when inputs were lost with a worker."""
+        from distributed import KilledWorker
+
+        for attempt in range(ATTEMPTS):
+            try:
+                futures = submit()
+                self._wait_for(futures)
+                return self.client.gather(futures, direct=True)
+            except KilledWorker as problem:
+                raise WorkersLost(f"a task ended the worker that ran it, again and again: {problem}") from None
+            except _lost_inputs():
+                if attempt == ATTEMPTS - 1:
+                    raise WorkersLost("workers were lost faster than a pass over X could be repeated") from None
+                time.sleep(0.1 * 2**attempt)  # until the scheduler has noticed
+        raise AssertionError  # not reached
+
+    def find_homes(self) -> None:
+        """Where the parts are now, and hands on them; at first and after a loss."""
+        if self.client is None:
+            return
+        for attempt in range(ATTEMPTS):
+            self._wait_for_workers()
+            self._wait_for(self.parts)
+            where = self.client.who_has(self.parts)
+            workers = self.client.nthreads()
+            places = [[place for place in where.get(part.key, ()) if place in workers] for part in self.parts]
+            if all(places):
+                break
+            time.sleep(0.1 * 2**attempt)  # until the scheduler has noticed
+        else:
+            raise WorkersLost("workers were lost faster than the blocks of X could be made again")
+        self._homes = [home if home in there else there[0] for home, there in zip(self._homes, places)]
+        self._threads = [workers[home] for home in self._homes]
+        if len(self.parts) <= FAN_IN:
+            self._hands = self.client.gather([self._hand(number) for number in range(len(self.parts))])
+
+    def _hand(self, number: int) -> Any:
+        return self.client.submit(
+            Hand, self.parts[number], self._threads[number], actor=True, workers=[self._homes[number]], pure=False
+        )
+
+    def _wait_for(self, futures: list[Any]) -> None:
+        """Wait, and look now and then whether anybody is working."""
+        from distributed import wait
+
+        while True:
+            try:
+                wait(futures, timeout=2.0)
+                return
+            except TimeoutError:
+                self._wait_for_workers()
+
+    def _wait_for_workers(self) -> None:
+        """Return at once where there is a worker; without one, wait for its return, not forever."""
+        import dask
+
+        patience = float(dask.config.get("enmf.no-workers-timeout", NO_WORKERS))
+        began = time.monotonic()
+        while True:
+            try:
+                if self.client.status == "running" and self.client.nthreads():
+                    return
+            except OSError:
+                pass  # the scheduler does not answer
+            if time.monotonic() - began >= patience:
+                raise WorkersLost(f"no Dask worker is left, and none came back within {patience:g} seconds")
+            time.sleep(min(0.5, patience))
+
+    def publish(self, outcome: Callable[[int], Instruction], heights: Sequence[int], columns: int, dtype: Any) -> Any:
+        """Rows that are stored with the parts as a Dask array, which lives on when the run has ended."""
+        import dask
+        import dask.array as da
+
+        jobs = [Job(part, (), outcome(part)) for part in range(len(heights))]
+        if self.client is None:
+            arrays = self.run(jobs, (), total=False)
+            blocks = [da.from_array(array, chunks=array.shape) for array in arrays]
+        else:
+            futures = self._submit(jobs, (), total=False)
+            self._wait_for(futures)
+            blocks = [
+                da.from_delayed(dask.delayed(future), (height, columns), dtype)
+                for future, height in zip(futures, heights)
+            ]
+        return da.concatenate(blocks)
+
+    def release(self) -> None:
+        """Forget all rows; may be called from anywhere, waits for nothing."""
+        if self.client is None:
+            drop(self.name)
+        elif self.client.status == "running":
+            self.client.loop.add_callback(self.client._run, drop, self.name, on_error="ignore")
+
+
+class _Parcel:
+    """Large arrays of programs, each sent once."""
+
+    def __init__(self) -> None:
+        self.arrays: list[np.ndarray] = []
+        self._index: dict[int, int] = {}
+
+    def pack_all(self, program: Sequence[Instruction]) -> list[Instruction]:
+        return [self.pack(one) for one in program]
+
+    def pack(self, one: Instruction) -> Instruction:
+        return Instruction(one.function, tuple(map(self._packed, one.arguments)), one.key, one.keep)
+
+    def _packed(self, argument: Any) -> Any:
+        if not isinstance(argument, np.ndarray) or argument.nbytes < LARGE:
+            return argument
+        if id(argument) not in self._index:
+            self._index[id(argument)] = len(self.arrays)
+            self.arrays.append(argument)
+        return Sent(self._index[id(argument)])
+
+
+def _look(function: Callable[..., Any], preparation: Preparation | None, threads: int | None, block: Any) -> Any:
+    """Read the block where it is not in memory yet, make it ready, call the function."""
+    raw = block.load() if hasattr(block, "load") else block
+    ready = as_block(raw) if preparation is None else preparation.apply(raw)
+    with parallel.limit(threads):
+        return function(ready)
+
+
+def _computed(tasks: list[Any], at_once: int) -> list[Any]:
+    import dask
+
+    how = {"scheduler": "sync"} if at_once == 1 else {"scheduler": "threads", "num_workers": at_once}
+    return list(dask.compute(*tasks, **how, optimize_graph=False))
+
+
+def active_client() -> Any:
+    """The Dask client in use, or None."""
+    import sys
+
+    if "distributed" not in sys.modules:  # nobody can have made a client
+        return None
+    from distributed import get_client
+
+    try:
+        return get_client()
+    except ValueError:
+        return None
+
+
+def _lost_inputs() -> tuple[type[BaseException], ...]:
+    from concurrent.futures import CancelledError
+
+    from distributed.client import FutureCancelledError
+    from distributed.comm import CommClosedError  # a worker that died while arrays were sent to it
+
+    return CancelledError, FutureCancelledError, CommClosedError
+
+
+def _half_of_memory() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    except (AttributeError, ValueError, OSError):  # not on Windows
+        return 4 << 30
