@@ -162,7 +162,9 @@ def run_to(
     def out_of_time(progress: Progress) -> bool:
         return goal is not None and progress.phase == "descent" and progress.seconds >= goal.seconds
 
-    stopping = Stopping(tol, 10**7, target_error=goal.error if goal is not None else None, patience=1000 if goal else 100)
+    stopping = Stopping(
+        tol, 10**7, target_error=goal.error if goal is not None else None, patience=1000 if goal else 100
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         result = factorize_problem(

@@ -2,23 +2,34 @@
 
     python -m enmf.bench reproduce all --size small
 
-`runs` has the common pieces, `runner` makes the tables, `pictures` and `page` show them, `claims` writes docs/paper.md.
-The paper's own figures are in figures.csv.
+`runs` has the common pieces, `runner` makes the tables, `views`, `pictures` and `page` show them, `claims` writes
+docs/paper.md. The paper's own figures are in figures.csv.
 """
 
-from enmf.bench.paper import (  # noqa: F401  (they register themselves, in the order of the page)
-    contests,
-    rotation,
-    exact,
-    phases,
-    equivalence,
-    ablation,
-    features,
-    completion,
-    sparse,
-    complexity,
-)
+# ruff: noqa: I001  (they register themselves, in the order of the page)
+from enmf.bench.paper import contests, rotation, exact, phases, equivalence, ablation, features, completion
+from enmf.bench.paper import sparse, complexity
 from enmf.bench.paper.case import REPRODUCTIONS, SIZES, find
+from enmf.bench.paper.claims import write_claims
+from enmf.bench.paper.page import show, write_page
 from enmf.bench.paper.runner import run
 
-__all__ = ["REPRODUCTIONS", "SIZES", "find", "run"]
+__all__ = [
+    "REPRODUCTIONS",
+    "SIZES",
+    "ablation",
+    "completion",
+    "complexity",
+    "contests",
+    "equivalence",
+    "exact",
+    "features",
+    "find",
+    "phases",
+    "rotation",
+    "run",
+    "show",
+    "sparse",
+    "write_claims",
+    "write_page",
+]

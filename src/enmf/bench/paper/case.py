@@ -14,7 +14,7 @@ class Case(NamedTuple):
     """Rows that are made together. `key` is in each of them, and tells whether they have been made already."""
 
     key: Row
-    run: Callable[[], Iterable[Row]]
+    run: Callable[[], Row | Iterable[Row]]
 
 
 @dataclass(frozen=True)

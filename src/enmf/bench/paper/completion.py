@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -30,9 +30,7 @@ def _ratings(data: str) -> sp.csr_array:
 
 def _parts(X: sp.csr_array, part: np.ndarray) -> list[sp.csr_array]:
     coords = sp.coo_array(X).coords
-    return [
-        sp.csr_array((X.data[part == k], tuple(c[part == k] for c in coords)), shape=X.shape) for k in range(3)
-    ]
+    return [sp.csr_array((X.data[part == k], tuple(c[part == k] for c in coords)), shape=X.shape) for k in range(3)]
 
 
 @reproduces(
@@ -49,7 +47,7 @@ def completion(data: str, ranks: tuple[int, ...]) -> Iterator[Case]:
     `benchmarks/completion.py` has it."""
     for rank in ranks:
         for seed in SEEDS:
-            yield Case({"data": data, "rank": rank, "seed": seed}, lambda rank=rank, seed=seed: _compare(data, rank, seed))  # type: ignore[misc]
+            yield Case({"data": data, "rank": rank, "seed": seed}, partial(_compare, data, rank, seed))
 
 
 def _fit(train: sp.csr_array, rank: int, method: str, ridge: float, seed: int, limit: float | None) -> dict[str, Any]:

@@ -1,11 +1,12 @@
 """Complexity: measured exponents of each phase in n = m and in r, against the paper's formula.
 
-    svd  n m r        rotation, an iteration  (n + m) r² + r³        descent, an iteration  n m r + (n + m) r²
+svd  n m r        rotation, an iteration  (n + m) r² + r³        descent, an iteration  n m r + (n + m) r²
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
@@ -32,9 +33,9 @@ def complexity(sides: tuple[int, ...], ranks: tuple[int, ...], side: int, rank: 
     """Seconds of the SVD (randomized), of an iteration of Algorithm 1 on all rows, and of a HALS iteration (median of
     the trace), synthetic data at 20 dB. `slope` fits these: exponent of the side and of the rank."""
     for n in sides:
-        yield Case({"vary": "side", "side": n, "rank": rank}, lambda n=n: [_cost(n, rank)])  # type: ignore[misc]
+        yield Case({"vary": "side", "side": n, "rank": rank}, partial(_cost, n, rank))
     for r in ranks:
-        yield Case({"vary": "rank", "side": side, "rank": r}, lambda r=r: [_cost(side, r)])  # type: ignore[misc]
+        yield Case({"vary": "rank", "side": side, "rank": r}, partial(_cost, side, r))
 
 
 def _cost(side: int, rank: int) -> Row:

@@ -7,7 +7,8 @@ is tuned on the test rows: the SVM's C is chosen by cross-validation within the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
@@ -26,6 +27,7 @@ from enmf.solvers.nnls import solve_nnls
 from enmf.validation import check_problem
 
 SPLITS = 5
+Part = tuple[np.ndarray, np.ndarray]  # rows and their labels
 
 
 @lru_cache(maxsize=1)
@@ -44,37 +46,46 @@ def digits(frames: int) -> tuple[np.ndarray, np.ndarray]:
     return np.log1p(S / S.mean()).reshape(len(X), -1), np.asarray(labels["digit"])
 
 
-def _svm() -> object:
+def _svm() -> Any:
     grid = GridSearchCV(SVC(kernel="rbf"), {"C": (1.0, 10.0, 100.0)}, cv=3)
     return make_pipeline(StandardScaler(), grid)
 
 
-def _logistic() -> object:
+def _logistic() -> Any:
     return make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000))
 
 
-def accuracy(result: Result, train: tuple, test: tuple, classifier: object) -> float:  # type: ignore[type-arg]
+def accuracy(result: Result, train: Part, test: Part, classifier: Any) -> float:
     V = np.asarray(result.V, dtype=np.float64)
     G = V.T @ V
     H_train, H_test = (solve_nnls(G, np.asarray(part[0] @ V, dtype=np.float64)) for part in (train, test))
-    classifier.fit(H_train, train[1])  # type: ignore[attr-defined]
-    return float(classifier.score(H_test, test[1]))  # type: ignore[attr-defined]
+    classifier.fit(H_train, train[1])
+    return float(classifier.score(H_test, test[1]))
 
 
-def _split(X: np.ndarray, y: np.ndarray, test_size: float, split: int) -> tuple:  # type: ignore[type-arg]
+def _split(X: np.ndarray, y: np.ndarray, test_size: float, split: int) -> tuple[Part, Part]:
     first, second = next(StratifiedShuffleSplit(1, test_size=test_size, random_state=split).split(X, y))
     return (X[first], y[first]), (X[second], y[second])
 
 
 def _methods(
-    source: Callable[[], tuple[np.ndarray, np.ndarray]], test_size: float, rank: int, split: int, make: Callable
+    source: Callable[[], tuple[np.ndarray, np.ndarray]],
+    test_size: float,
+    rank: int,
+    split: int,
+    make: Callable[[], Any],
 ) -> Iterator[Row]:
     train, test = _split(*source(), test_size, split)
     target = check_problem(train[0])
     warm(target, *OPPONENTS)
     ours = run(target, rank, "enmf", "exterior", bound=True)
     bound, goal = ours.certificate.lower_bound, Goal(ours.trace[-1].seconds)
-    yield {"method": "enmf", "start": "exterior", **facts(ours, bound), "accuracy": 100 * accuracy(ours, train, test, make())}
+    yield {
+        "method": "enmf",
+        "start": "exterior",
+        **facts(ours, bound),
+        "accuracy": 100 * accuracy(ours, train, test, make()),
+    }
     for method in OPPONENTS:
         result = run(target, rank, method, f"random-{split}", goal)
         yield {
@@ -100,7 +111,7 @@ def face_recognition(ranks: tuple[int, ...], step: int) -> Iterator[Case]:
         for split in range(SPLITS):
             yield Case(
                 {"data": "faces", "rank": rank, "split": split},
-                lambda rank=rank, split=split: _methods(lambda: faces(step), 0.3, rank, split, _svm),  # type: ignore[misc]
+                partial(_methods, partial(faces, step), 0.3, rank, split, _svm),
             )
 
 
@@ -118,7 +129,7 @@ def spoken_digits(ranks: tuple[int, ...], frames: int) -> Iterator[Case]:
         for split in range(SPLITS):
             yield Case(
                 {"data": "digits", "rank": rank, "split": split},
-                lambda rank=rank, split=split: _methods(lambda: digits(frames), 0.2, rank, split, _logistic),  # type: ignore[misc]
+                partial(_methods, partial(digits, frames), 0.2, rank, split, _logistic),
             )
 
 
@@ -136,7 +147,7 @@ def post_rotation(ranks: tuple[int, ...], frames: int, patience: float) -> Itera
         for split in range(SPLITS):
             yield Case(
                 {"data": "digits", "rank": rank, "split": split},
-                lambda rank=rank, split=split: _strategies(frames, rank, split, patience),  # type: ignore[misc]
+                partial(_strategies, frames, rank, split, patience),
             )
 
 

@@ -18,7 +18,9 @@ def _all() -> list[dict[str, str]]:
 def figures(table: str, **wanted: object) -> list[dict[str, str]]:
     """Rows of one of the paper's tables."""
     return [
-        row for row in _all() if row["table"] == table and all(row[name] == str(value) for name, value in wanted.items())
+        row
+        for row in _all()
+        if row["table"] == table and all(row[name] == str(value) for name, value in wanted.items())
     ]
 
 

@@ -7,7 +7,7 @@ import datetime
 import platform
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numba
@@ -17,7 +17,7 @@ import sklearn
 
 import enmf
 from enmf import parallel
-from enmf.bench.paper.case import Reproduction
+from enmf.bench.paper.case import Reproduction, Row
 from enmf.bench.paper.tidy import Tidy
 
 FOLDER = Path("benchmarks") / "paper"
@@ -35,7 +35,6 @@ def run(
 ) -> bool:
     """Make what is missing in folder/size/<name>.csv; False where the time was up before the end."""
     end = time.perf_counter() + seconds
-    about = Tidy(folder / size / "about.csv")
     with parallel.limit(threads) as used:
         for one in chosen:
             if size not in one.sizes:
@@ -52,20 +51,22 @@ def run(
                 table.replace(case.key, _rows(case.run))
                 spent = time.perf_counter() - began
                 say(f"{one.name}: {', '.join(f'{k} {v}' for k, v in case.key.items())}  ({spent:.1f} s)")
-                _note(about, one.name, size, spent, used)
+                _note(folder / size / "about.csv", one.name, size, spent, used)
     return True
 
 
-def _rows(make: Callable) -> list:  # type: ignore[type-arg]
+def _rows(make: Callable[[], Row | Iterable[Row]]) -> list[Row]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return list(make())
+            found = make()
+            return [found] if isinstance(found, dict) else list(found)
     except Exception as problem:
         return [{"status": f"failed: {type(problem).__name__}: {' '.join(str(problem).split())}"[:200]}]
 
 
-def _note(about: Tidy, name: str, size: str, spent: float, threads: int) -> None:
+def _note(path: Path, name: str, size: str, spent: float, threads: int) -> None:
+    about = Tidy(path)  # as it is now: another run may write to it as well
     before = sum(float(row["seconds"]) for row in about.of(name=name))
     row = {
         "seconds": round(before + spent, 1),

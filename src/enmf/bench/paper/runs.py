@@ -93,7 +93,9 @@ def _line(line: Summary, tol: float) -> Row:
     }
 
 
-def run(data_or_problem: str | Problem, rank: int, method: str, start: str, goal: Goal | None = None, **more: Any) -> Result:
+def run(
+    data_or_problem: str | Problem, rank: int, method: str, start: str, goal: Goal | None = None, **more: Any
+) -> Result:
     """`run_to` for a set by name."""
     target = problem(data_or_problem) if isinstance(data_or_problem, str) else data_or_problem
     return run_to(target, rank, method, start, goal, **more)

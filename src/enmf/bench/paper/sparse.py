@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import scipy.sparse as sp
 
@@ -51,7 +51,7 @@ def reuters(runs: tuple[tuple[str, int], ...], shape: tuple[int, int], patience:
     (100,000 x 35,599) stand in, and a generated matrix of RCV1's shape and density shows that such a size fits in
     memory: eNMF alone there in the small size, in float32. Opponents from nndsvd."""
     for data, rank in runs:
-        yield Case({"data": data, "rank": rank}, lambda data=data, rank=rank: _reuters(data, rank, shape, patience, limit))  # type: ignore[misc]
+        yield Case({"data": data, "rank": rank}, partial(_reuters, data, rank, shape, patience, limit))
 
 
 def _reuters(data: str, rank: int, shape: tuple[int, int], patience: float, limit: float) -> Iterator[Row]:
