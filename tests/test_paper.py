@@ -25,7 +25,7 @@ def check_contest(rows, X, rank, opponents):
     """Two rows a method, none below the bound, which is the one of a plain SVD."""
     bound = slow.bound(X, rank)
     for protocol in ("equal-time", "equal-error"):
-        assert [row["method"] for row in rows if row["protocol"] == protocol][0] == "enmf"
+        assert next(row["method"] for row in rows if row["protocol"] == protocol) == "enmf"
         assert {row["method"] for row in rows if row["protocol"] == protocol} == {"enmf", *opponents}
     for row in rows:
         assert float(row["bound"]) == pytest.approx(bound, rel=1e-5)
