@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from enmf.bench.paper.case import Case, Row, reproduces
-from enmf.bench.paper.runs import OPPONENTS, contest, problem
-from enmf.exterior.svd import sharpen, truncated_svd
-from enmf.validation import make_rng
+from enmf.bench.paper.runs import OPPONENTS, bound_of, contest, problem
 
 TOL = {"audio_waveform": 1e-7}  # a constant explains 98.6 % of its norm: KKT residuals over ||X||^1.5 are small there
 REAL = {"verb": (10, 20, 40, 80, 100), "face": (5, 10, 15, 20, 25), "audio_waveform": (10, 20, 40, 80, 100)}
@@ -67,9 +65,7 @@ def bounds(ranks: dict[str, tuple[int, ...]]) -> Iterator[Case]:
 
 
 def _bound(data: str, rank: int) -> Row:
-    target, rng = problem(data), make_rng(0)
-    spectrum = sharpen(target.X, truncated_svd(target.X, rank, kind="exact", rng=rng), rng=rng)
-    return {"bound": spectrum.lower_bound(rank) * target.scale, "svd": spectrum.kind, "status": "done"}
+    return {"bound": bound_of(problem(data), rank), "status": "done"}
 
 
 def _case(data: str, rank: int, budget: float, methods: tuple[str, ...]) -> Case:

@@ -11,7 +11,7 @@ from enmf.bench import figures
 from enmf.bench.data import matrix
 from enmf.bench.paper.case import Case, Row, reproduces
 from enmf.bench.paper.contests import REAL, SNRS, TOL
-from enmf.bench.paper.runs import OPPONENTS, facts, problem, run, warm
+from enmf.bench.paper.runs import OPPONENTS, bound_of, facts, problem, run, warm
 from enmf.bench.protocols import NINE_STARTS, Goal
 from enmf.equivalence import compare
 from enmf.exact import relate
@@ -65,8 +65,8 @@ def minima(
 def _minima(data: str, rank: int, starts: tuple[str, ...], least: float, times: float) -> Iterator[Row]:
     target, tol = problem(data), TOL.get(data, 1e-5)
     warm(target, *OPPONENTS)
-    ours = run(data, rank, "enmf", "exterior", tol=tol, bound=True)
-    bound = ours.certificate.lower_bound
+    ours = run(data, rank, "enmf", "exterior", tol=tol)
+    bound = bound_of(target, rank)
     limit = max(least, times * ours.trace[-1].seconds)
     yield {"method": "enmf", "start": "exterior", **facts(ours, bound)}
     X = matrix(data)
@@ -108,7 +108,7 @@ def relation(side: int, rank: int, snrs: tuple[int, ...], seconds: float) -> Ite
 
 def _relation(data: str, rank: int, seconds: float) -> Row:
     warm(problem(data), "ao-admm")
-    ours = run(data, rank, "enmf", "exterior", bound=True)
+    ours = run(data, rank, "enmf", "exterior")
     other = run(data, rank, "ao-admm", "nndsvd", Goal(seconds), tol=1e-9)
     found = relate((ours.U.astype(float), ours.V.astype(float)), (other.U.astype(float), other.V.astype(float)))
     # the paper's form: R1 = I, so A = L R2ᵀ with the rows of A orthogonal
@@ -121,7 +121,7 @@ def _relation(data: str, rank: int, seconds: float) -> Row:
     return {
         "method": "ao-admm",
         "start": "nndsvd",
-        **facts(other, ours.certificate.lower_bound),
+        **facts(other, bound_of(problem(data), rank)),
         "error_ratio": other.error / ours.error,
         "R1_from_identity": float(np.linalg.norm(np.abs(found.R1) - np.eye(rank))),
         "delta_u_rotation": float(off_u),

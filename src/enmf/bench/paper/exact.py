@@ -9,7 +9,7 @@ import numpy as np
 
 from enmf.bench import figures
 from enmf.bench.paper.case import Case, Row, reproduces
-from enmf.bench.paper.runs import OPPONENTS, facts, problem, run, warm
+from enmf.bench.paper.runs import OPPONENTS, bound_of, facts, problem, run, warm
 from enmf.bench.protocols import Goal
 from enmf.datasets import load, make_exact
 from enmf.equivalence import compare
@@ -36,8 +36,8 @@ def convergence(data: str, rank: int, times: float, least: float) -> Iterator[Ca
 
 def _course(data: str, rank: int, method: str, times: float, least: float) -> list[Row]:
     warm(problem(data), *(() if method == "enmf" else (method,)))
-    ours = run(data, rank, "enmf", "exterior", bound=True)
-    bound = ours.certificate.lower_bound
+    ours = run(data, rank, "enmf", "exterior")
+    bound = bound_of(problem(data), rank)
     limit = max(least, times * ours.trace[-1].seconds)
     result = ours if method == "enmf" else run(data, rank, method, "random-0", Goal(limit))
     rows = [row for row in result.trace if row.phase in ("descent", "certificate")]

@@ -19,7 +19,7 @@ from sklearn.svm import SVC
 
 from enmf.bench.paper.ablation import STRATEGIES, strategy_options
 from enmf.bench.paper.case import Case, Row, reproduces
-from enmf.bench.paper.runs import OPPONENTS, facts, run, warm
+from enmf.bench.paper.runs import OPPONENTS, bound_of, facts, run, warm
 from enmf.bench.protocols import Goal
 from enmf.datasets import load
 from enmf.result import Result
@@ -78,8 +78,8 @@ def _methods(
     train, test = _split(*source(), test_size, split)
     target = check_problem(train[0])
     warm(target, *OPPONENTS)
-    ours = run(target, rank, "enmf", "exterior", bound=True)
-    bound, goal = ours.certificate.lower_bound, Goal(ours.trace[-1].seconds)
+    ours = run(target, rank, "enmf", "exterior")
+    bound, goal = bound_of(target, rank), Goal(ours.trace[-1].seconds)
     yield {
         "method": "enmf",
         "start": "exterior",
@@ -157,8 +157,8 @@ def _strategies(frames: int, rank: int, split: int, patience: float, limit: floa
     target = check_problem(train[0])
     warm(target, "hals", "grad-mult", "gradient")
     options = strategy_options(STRATEGIES[0])
-    ours = run(target, rank, "enmf", "exterior", Goal(limit), preset="paper", options=options, bound=True)
-    bound, seconds = ours.certificate.lower_bound, ours.trace[-1].seconds
+    ours = run(target, rank, "enmf", "exterior", Goal(limit), preset="paper", options=options)
+    bound, seconds = bound_of(target, rank), ours.trace[-1].seconds
     score = 100 * accuracy(ours, train, test, _logistic())
     for protocol in ("equal time", "equal error"):
         yield {"protocol": protocol, "method": STRATEGIES[0], **facts(ours, bound), "accuracy": score}

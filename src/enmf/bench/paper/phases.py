@@ -9,7 +9,7 @@ from enmf.bench import figures
 from enmf.bench.data import matrix
 from enmf.bench.paper.case import Case, Row, reproduces
 from enmf.bench.paper.contests import REAL, SNRS, TOL
-from enmf.bench.paper.runs import facts, problem, run, warm
+from enmf.bench.paper.runs import bound_of, facts, problem, run, warm
 from enmf.bench.protocols import Goal
 
 FEASIBLE = {"verb": (10, 20, 40, 80), "face": (5, 10, 20)}
@@ -45,13 +45,13 @@ def phases(side: int, ranks: tuple[int, ...], real: dict[str, tuple[int, ...]], 
 def _phases(data: str, rank: int, method: str, limit: float) -> Row:
     warm(problem(data), "hals")
     preset = "paper" if method == "enmf-paper" else None
-    result = run(data, rank, "enmf", "exterior", Goal(limit), tol=TOL.get(data, 1e-5), preset=preset, bound=True)
+    result = run(data, rank, "enmf", "exterior", Goal(limit), tol=TOL.get(data, 1e-5), preset=preset)
     seconds = {name: result.phases[name].seconds for name in ("svd", "rotation", "feasibility", "descent")}
     seconds["feasibility"] += result.phases["surrogate"].seconds if "surrogate" in result.phases else 0.0
     rotation = result.rotation
     assert rotation is not None
     return {
-        **facts(result),
+        **facts(result, bound_of(problem(data), rank)),
         **{f"{name}_seconds": value for name, value in seconds.items()},
         "before_descent": sum(seconds.values()) - seconds["descent"],
         "orthogonality": rotation.orthogonality_error**2,
