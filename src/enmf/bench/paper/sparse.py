@@ -37,7 +37,7 @@ def _sparse(data: str, shape: tuple[int, int]) -> Problem:
         "runs": (("imdb", 10), ("generated", 10), ("imdb", 20), ("generated", 40)),
         "shape": RCV1,
         "patience": 3.0,
-        "limit": 60.0,
+        "limit": 30.0,
     },
     paper={
         "runs": tuple((data, rank) for data in ("imdb", "generated", "rcv1") for rank in (10, 20, 40, 80, 100)),
