@@ -122,9 +122,11 @@ def rotation_alone(t: Tables) -> Found:
         name = f"{snr} dB r = {rank}"
         if number(best["ratio"]) <= MET:
             held.append(name)
+            clipped = number(best["negative_entries"])
             words.append(
-                f"{name}: {best['point']}, {best['rotation_iterations']} iterations, error / bound - 1 = "
-                f"{number(best['ratio']) - 1:.1e}"
+                f"{name}: {best['point']}, {best['rotation_iterations']} iterations, error / bound "
+                f"{number(best['ratio']):.6f}"
+                + (f" after {clipped:.1e} of the entries were clipped" if clipped else "")
             )
         else:
             best = min(points, key=lambda row: number(row["ratio"]))

@@ -12,7 +12,7 @@ from enmf.bench.paper.case import Row
 
 
 class Tidy:
-    """Rows as dictionaries of text. Numbers keep seven digits."""
+    """Rows as dictionaries of text. Numbers keep nine digits."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -45,7 +45,7 @@ class Tidy:
 
 
 def shown(value: Any) -> str:
-    return f"{float(value):.7g}" if isinstance(value, float) else str(value)
+    return f"{float(value):.9g}" if isinstance(value, float) else str(value)
 
 
 def number(text: str | None) -> float:
