@@ -125,8 +125,7 @@ def rotation_alone(t: Tables) -> Found:
             clipped = number(best["negative_entries"])
             words.append(
                 f"{name}: {best['point']}, {best['rotation_iterations']} iterations, error / bound "
-                f"{number(best['ratio']):.6f}"
-                + (f" after {clipped:.1e} of the entries were clipped" if clipped else "")
+                f"{number(best['ratio']):.6f}" + (f", {clipped:.1e} of the entries clipped" if clipped else "")
             )
         else:
             best = min(points, key=lambda row: number(row["ratio"]))
