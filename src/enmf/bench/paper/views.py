@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable
 from statistics import mean, stdev
 from typing import Any, NamedTuple
@@ -272,7 +273,9 @@ def paired(ours: list[float], other: list[float]) -> float:
     """p of the two-sided paired t-test."""
     if len(ours) != len(other) or len(ours) < 2 or ours == other:
         return math.nan
-    return float(ttest_rel(ours, other).pvalue)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # nearly equal differences
+        return float(ttest_rel(ours, other).pvalue)
 
 
 def accuracies(rows: Rows, table: str, names: Iterable[str], first: str) -> View:
