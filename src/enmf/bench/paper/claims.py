@@ -290,7 +290,7 @@ def audio(t: Tables) -> Found:
     failed = [place(row) for row in rows if number(row["ratio"]) > MET]
     words = "; ".join(
         f"r = {row['rank']}: negative mass {number(row['negative_mass']):.1e} after rotation, final error / bound "
-        f"{number(row['ratio']):.4f}"
+        f"{number(row['ratio']):.6f}"
         for row in rows
     )
     return verdict(held, failed), (
@@ -382,7 +382,7 @@ def equivalent(t: Tables) -> Found:
         name: sum(len(figures(table, value=name)) for table in ("Table 11", "Table 12", "Table 13"))
         for name in ("E", "TE", "NE")
     }
-    return (HOLDS if total["E"] + total["TE"] >= 0.99 * whole else NOT), (
+    return (HOLDS if total["NE, stationary"] <= 0.01 * whole else NOT), (
         f"{'; '.join(words)}: {100 * (total['E'] + total['TE']) / whole:.0f} % of {whole} runs are E or TE (printed: "
         f"{printed['E']} E, {printed['TE']} TE, {printed['NE']} NE). {total['NE, stationary']} of the NE runs are "
         f"stationary points, that is, different local minima; the others are unfinished, or have the bound's product "
@@ -778,7 +778,7 @@ def write_claims(path: str | Path, size: str, folder: Path) -> Path:
             "",
             f"{one.text} ({one.where})",
             "",
-            f"**{word.capitalize()}.** {text}",
+            f"**{word[0].upper()}{word[1:]}.** {text}",
             "",
             f"Rows: {sources}.",
         ]
