@@ -8,7 +8,7 @@ from functools import partial
 from enmf.bench.paper.case import Case, Row, reproduces
 from enmf.bench.paper.runs import OPPONENTS, bound_of, contest, problem
 
-TOL = {"audio_waveform": 1e-7}  # a constant explains 98.6 % of its norm: KKT residuals over ||X||^1.5 are small there
+TOL = {"audio_waveform": 3e-6}  # a constant explains 98.6 % of its norm: residuals over ||X||^1.5 are small there
 REAL = {"verb": (10, 20, 40, 80, 100), "face": (5, 10, 15, 20, 25), "audio_waveform": (10, 20, 40, 80, 100)}
 SNRS = (20, 40, 60, 80, 100)
 
