@@ -1,7 +1,7 @@
 # Both commands do all set-up by themselves, in .venv.
 PYTHON ?= python3
 
-.PHONY: demo test lint promises clean
+.PHONY: demo test lint promises paper clean
 
 demo: .venv/ready
 	.venv/bin/python -m enmf.demo
@@ -16,6 +16,11 @@ lint: .venv/ready
 
 promises: .venv/ready
 	.venv/bin/python benchmarks/promises.py
+
+# tables, figures, benchmarks/paper/index.html and docs/paper.md; ENMF_DATA names the data folder
+paper: .venv/ready
+	.venv/bin/python -m pip install -q --disable-pip-version-check -e '.[plots]'
+	.venv/bin/python -m enmf.bench reproduce all --size small --docs docs/paper.md
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv

@@ -3,12 +3,14 @@
 python -m enmf.bench equal-time --data digits --rank 10 --methods hals e-hals --out digits.csv
 python -m enmf.bench equal-error --data verb --rank 20 --methods all --starts nine --out verb.csv
 python -m enmf.bench show verb.csv
+python -m enmf.bench reproduce "table 4" --size small
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -38,11 +40,51 @@ def main(arguments: list[str] | None = None) -> int:
         command.add_argument("--out", default=None, help="CSV file; rows it has already are not made again")
     show = commands.add_parser("show", help="summarize a table")
     show.add_argument("file")
+    paper = commands.add_parser("reproduce", help="the paper's tables and figures beside ours")
+    paper.add_argument("name", nargs="+", help="all, a name, or one of the paper's: table 4, figure 2")
+    paper.add_argument("--size", choices=("tiny", "small", "paper"), default="small")
+    paper.add_argument("--out", default=str(Path("benchmarks") / "paper"), help="folder of tables, figures and page")
+    paper.add_argument("--threads", type=int, default=None)
+    paper.add_argument("--minutes", type=float, default=float("inf"), help="begin no case after this; it goes on later")
+    paper.add_argument("--again", action="store_true", help="forget the rows that are there")
+    paper.add_argument("--page-only", action="store_true", help="run nothing: figures, page and docs from the tables")
+    paper.add_argument("--docs", default=None, help="markdown file to write the claims to, as docs/paper.md")
     options = parser.parse_args(arguments)
+    if options.command == "reproduce":
+        return reproduce(options)
     if options.command == "show":
         print_summary(Table(options.file))
         return 0
     return _run(options)
+
+
+def reproduce(options: argparse.Namespace) -> int:
+    """Tables, then what is made from them."""
+    from enmf.bench import paper
+
+    folder = Path(options.out)
+    try:
+        chosen = paper.find(" ".join(options.name))
+    except ValueError as problem:
+        print(problem, file=sys.stderr)
+        return 2
+    done = True
+    if not options.page_only:
+        done = paper.run(
+            chosen,
+            options.size,
+            folder,
+            threads=options.threads,
+            seconds=60.0 * options.minutes,
+            again=options.again,
+        )
+    paper.show(chosen, options.size, folder)
+    print(paper.write_page(options.size, folder))
+    if options.docs:
+        print(paper.write_claims(options.docs, options.size, folder))
+    if not done:
+        print("the time was up: the same command goes on from here")
+    return 0
 
 
 class _Raw(argparse.RawDescriptionHelpFormatter):

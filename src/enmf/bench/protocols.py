@@ -12,7 +12,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from enmf.exterior.svd import sharpen, truncated_svd
 from enmf.factorization import factorize_problem
 from enmf.iterate import Iterate
 from enmf.optimality import kkt_residual
+from enmf.result import Result
 from enmf.stopping import Progress, Stopping
 from enmf.validation import Problem, check_problem, make_rng
 
@@ -143,41 +144,59 @@ def _row(
     )
 
 
-def _seed(start: str, repeat: int) -> int:
+def run_to(
+    problem: Problem,
+    rank: int,
+    method: str,
+    start: str,
+    goal: Goal | None = None,
+    *,
+    tol: float = 1e-5,
+    threads: int | None = None,
+    preset: str | None = None,
+    bound: bool = False,
+    options: dict[str, Any] | None = None,
+) -> Result:
+    """One run of ours that ends at the goal or at its KKT point. A run that the goal's time ended is a "timeout"."""
+
+    def out_of_time(progress: Progress) -> bool:
+        return goal is not None and progress.phase == "descent" and progress.seconds >= goal.seconds
+
+    stopping = Stopping(
+        tol, 10**7, target_error=goal.error if goal is not None else None, patience=1000 if goal else 100
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = factorize_problem(
+            problem,
+            rank,
+            method,
+            init="random" if start.startswith("random-") else start,
+            stopping=stopping,
+            random_state=seed_of(start),
+            n_threads=threads,
+            callback=out_of_time,
+            verbose=False,
+            preset=preset,
+            bound=bound,
+            exact_U=False,
+            options=options or {},
+        )
+    return replace(result, status="timeout") if result.status == "interrupted" else result
+
+
+def seed_of(start: str) -> int:
     """The number in "random-3"; repeats of a run differ in timing only, so they share it."""
     return int(start.rsplit("-", 1)[1]) if start.startswith("random-") else 0
 
 
 def _run_ours(problem: Problem, setting: Setting, method: str, start: str, repeat: int, goal: Goal | None) -> _Run:
-    def out_of_time(progress: Progress) -> bool:
-        return goal is not None and progress.phase == "descent" and progress.seconds >= goal.seconds
-
-    stopping = Stopping(
-        setting.tol, 10**7, target_error=goal.error if goal is not None else None, patience=1000 if goal else 100
-    )
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            result = factorize_problem(
-                problem,
-                setting.rank,
-                method,
-                init="random" if start.startswith("random-") else start,
-                stopping=stopping,
-                random_state=_seed(start, repeat),
-                n_threads=setting.threads,
-                callback=out_of_time,
-                verbose=False,
-                preset=None,
-                bound=False,
-                exact_U=False,
-                options={},
-            )
+        result = run_to(problem, setting.rank, method, start, goal, tol=setting.tol, threads=setting.threads)
     except Exception as problem_found:
         return _Run(f"failed: {type(problem_found).__name__}: {problem_found}"[:200])
     last = result.trace[-1]
-    status = "timeout" if result.status == "interrupted" else result.status
-    return _Run(status, last.seconds, last.passes, result.n_iter, result.error, result.certificate.kkt)
+    return _Run(result.status, last.seconds, last.passes, result.n_iter, result.error, result.certificate.kkt)
 
 
 def run_outside(problem: Problem, setting: Setting, method: str, start: str, repeat: int, goal: Goal | None) -> _Run:
@@ -187,7 +206,7 @@ def run_outside(problem: Problem, setting: Setting, method: str, start: str, rep
     name = "random" if start.startswith("random-") else start
     try:
         began = time.perf_counter()
-        U, V = registry.STARTS[name](X, setting.rank, make_rng(_seed(start, repeat)))
+        U, V = registry.STARTS[name](X, setting.rank, make_rng(seed_of(start)))
         spent, iterations, chunk = time.perf_counter() - began, 0, 1
         W, H = np.ascontiguousarray(U), np.ascontiguousarray(V.T)
         while True:

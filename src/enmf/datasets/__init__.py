@@ -3,6 +3,7 @@
 from enmf.datasets.folder import DataFolderMissing, load
 from enmf.datasets.lazy import make_sparse
 from enmf.datasets.ratings import Ratings, leave_one_out, read_movielens, split_by_row
+from enmf.datasets.rcv1 import load_rcv1
 from enmf.datasets.synthetic import make_exact, make_synthetic
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "Ratings",
     "leave_one_out",
     "load",
+    "load_rcv1",
     "make_exact",
     "make_sparse",
     "make_synthetic",

@@ -1,0 +1,65 @@
+"""Complexity: measured exponents of each phase in n = m and in r, against the paper's formula.
+
+svd  n m r        rotation, an iteration  (n + m) r² + r³        descent, an iteration  n m r + (n + m) r²
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+
+from enmf.bench.paper.case import Case, Row, reproduces
+from enmf.bench.paper.runs import problem, run, warm
+from enmf.bench.protocols import Goal
+
+FORMULA: dict[str, Callable[[float, float], float]] = {
+    "svd": lambda n, r: n * n * r,
+    "rotation": lambda n, r: 2 * n * r**2 + r**3,
+    "descent": lambda n, r: n * n * r + 2 * n * r**2,
+}
+
+
+@reproduces(
+    "complexity",
+    ("complexity",),
+    "Measured cost against the formula",
+    tiny={"sides": (40, 60), "ranks": (2, 4), "side": 60, "rank": 3},
+    small={"sides": (500, 1000, 2000), "ranks": (10, 20, 40, 80), "side": 1000, "rank": 20},
+    paper={"sides": (1000, 2000, 5000, 10000), "ranks": (20, 50, 100, 200, 400), "side": 5000, "rank": 50},
+)
+def complexity(sides: tuple[int, ...], ranks: tuple[int, ...], side: int, rank: int) -> Iterator[Case]:
+    """Seconds of the SVD (randomized), of an iteration of Algorithm 1 on all rows, and of a HALS iteration (median of
+    the trace), synthetic data at 20 dB. `slope` fits these: exponent of the side and of the rank."""
+    for n in sides:
+        yield Case({"vary": "side", "side": n, "rank": rank}, partial(_cost, n, rank))
+    for r in ranks:
+        yield Case({"vary": "rank", "side": side, "rank": r}, partial(_cost, side, r))
+
+
+def _cost(side: int, rank: int) -> Row:
+    data = f"synthetic-20-{side}"
+    warm(problem(data), "hals")
+    options = {"svd": "randomized", "rotation": "identity", "rotation_iterations": 10, "sample": False}
+    run(data, rank, "enmf", "exterior", Goal(0.0), preset="paper", options=options)
+    result = run(data, rank, "enmf", "exterior", Goal(0.0), preset="paper", options=options)
+    plain = run(data, rank, "hals", "random-0", Goal(0.5), tol=0.0)
+    times = [row.seconds for row in plain.trace if row.phase == "descent"]
+    phases = result.phases
+    return {
+        "status": "done",
+        "svd": phases["svd"].seconds,
+        "svd_passes": phases["svd"].passes,
+        "rotation": phases["rotation"].seconds / max(phases["rotation"].iterations, 1),
+        "descent": float(np.median(np.diff(times))) if len(times) > 1 else float("nan"),
+    }
+
+
+def slope(rows: list[dict[str, str]], vary: str, phase: str) -> tuple[float, float]:
+    """Exponents of the measured seconds and of the formula on the same grid."""
+    some = [row for row in rows if row["vary"] == vary and row.get(phase)]
+    x = np.log([float(row[vary]) for row in some])
+    measured = np.log([float(row[phase]) for row in some])
+    formula = np.log([FORMULA[phase](float(row["side"]), float(row["rank"])) for row in some])
+    return float(np.polyfit(x, measured, 1)[0]), float(np.polyfit(x, formula, 1)[0])

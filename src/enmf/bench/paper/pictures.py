@@ -1,0 +1,216 @@
+"""The figures, from the tables: SVG and PNG by matplotlib (extra `plots`)."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from enmf.bench.paper.published import figure
+from enmf.bench.paper.runs import OPPONENTS
+from enmf.bench.paper.tidy import number
+from enmf.bench.paper.views import ALL, Rows, in_paper, pick, settings
+
+BLUE, RED, GREY, GREEN = "#0b5fa5", "#b3261e", "#5b6875", "#2f855a"
+COLORS = ("#0b5fa5", "#c2570c", "#2f855a", "#8b5cf6", "#b7791f", "#d53f8c", "#0d9488", "#64748b", "#7c2d12", "#111827")
+
+
+def available() -> bool:
+    return importlib.util.find_spec("matplotlib") is not None
+
+
+def _new(columns: int, width: float = 3.4, height: float = 3.0) -> tuple[Any, Any]:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "enmf"  # the same picture gives the same file
+    from matplotlib import pyplot
+
+    figure_, axes = pyplot.subplots(1, columns, figsize=(width * columns, height), squeeze=False, layout="constrained")
+    for axis in axes[0]:
+        axis.spines[["top", "right"]].set_visible(False)
+    return figure_, axes[0]
+
+
+def _band(axis: Any, rows: Rows, quantity: str, table: str, paper_quantity: str) -> None:
+    """eNMF, best opponent, the band of all opponents, and the paper's two lines."""
+    ranks = sorted({int(row["rank"]) for row in rows})
+    of = {rank: pick(rows, rank=rank) for rank in ranks}
+    ours = [number(pick(of[rank], method="enmf")[0][quantity]) for rank in ranks]
+    others = [[number(row[quantity]) for row in of[rank] if row["method"] in OPPONENTS] for rank in ranks]
+    others = [[value for value in values if not math.isnan(value)] for values in others]
+    axis.fill_between(ranks, [min(v) for v in others], [max(v) for v in others], color=GREY, alpha=0.2, lw=0)
+    axis.plot(ranks, [min(v) for v in others], "--", color=GREY, label="best opponent")
+    axis.plot(ranks, ours, "o-", color=BLUE, label="eNMF")
+    name = [in_paper(rows[0]["data"], str(rank)) for rank in ranks]
+    paper = [figure(table, data, rank, "enmf", paper_quantity) for data, rank in name]
+    best = [min(figure(table, d, r, m, paper_quantity) for m in OPPONENTS) for d, r in name]
+    if quantity == "ratio" or rows[0]["data"] in ("verb", "face"):
+        axis.plot(ranks, paper, "x", color=RED, label="paper, eNMF")
+        axis.plot(ranks, best, "+", color=RED, label="paper, best opponent")
+    axis.set_xlabel("r")
+
+
+def equal_time(rows: Rows, quantity: str, table: str) -> Any:
+    rows = [row for row in pick(rows, protocol="equal-time") if row["method"] != "anls-bpp"]
+    sets = list(dict.fromkeys(row["data"] for row in rows))
+    picture, axes = _new(len(sets), 2.9)
+    for axis, data in zip(axes, sets):
+        some = pick(rows, data=data)
+        _band(axis, some, quantity, table, "ratio" if quantity == "ratio" else "error")
+        if quantity == "error":
+            ranks = sorted({int(row["rank"]) for row in some})
+            axis.plot(ranks, [number(pick(some, rank=r)[0]["bound"]) for r in ranks], ":", color=GREEN, label="bound")
+        axis.set_title(data, fontsize=10)
+    axes[0].set_ylabel("error / bound" if quantity == "ratio" else "error")
+    axes[0].legend(fontsize=7, frameon=False)
+    return picture
+
+
+def convergence(rows: Rows) -> Any:
+    picture, (axis,) = _new(1, 6.5, 3.8)
+    for color, name in zip(COLORS, ALL):
+        some = pick(rows, method=name)
+        if some:
+            x, y = ([number(row[q]) for row in some] for q in ("seconds", "ratio"))
+            axis.plot(x, [v - 1.0 for v in y], "o-" if len(x) < 3 else "-", color=color, label=name, ms=4)
+    axis.set(xscale="log", yscale="log", xlabel="seconds", ylabel="error / bound - 1")
+    axis.legend(fontsize=7, frameon=False, ncols=2)
+    return picture
+
+
+def exact(rows: Rows) -> Any:
+    picture, (axis,) = _new(1, 6.5, 3.4)
+    for color, name in zip(COLORS, ALL):
+        some = pick(rows, method=name)
+        x = [float(row["data"].split("-")[1]) for row in some]
+        axis.plot(x, [max(number(row["relative_error"]), 1e-9) for row in some], "o-", color=color, label=name, ms=3)
+    axis.set(yscale="log", xlabel="sparsity", ylabel="relative error (floor 1e-9)")
+    axis.legend(fontsize=7, frameon=False, ncols=2)
+    return picture
+
+
+def orthant(rows: Rows) -> Any:
+    picture, (axis,) = _new(1, 5.0, 3.2)
+    sizes = list(dict.fromkeys((row["n"], row["m"], row["rank"]) for row in rows))
+    for color, size in zip(COLORS, sizes):
+        for kind, style in (("rotation", "--"), ("general", "-")):
+            some = pick(rows, n=size[0], kind=kind)
+            x, y = ([number(row[q]) for row in some] for q in ("sparsity", "distance"))
+            axis.plot(
+                x,
+                [max(v, 1e-14) for v in y],
+                style,
+                marker="o",
+                ms=3,
+                color=color,
+                label=f"{'x'.join(size[:2])} {kind}",
+            )
+    axis.set(yscale="log", xlabel="sparsity", ylabel="sum of negative entries")
+    axis.legend(fontsize=7, frameon=False)
+    return picture
+
+
+def phases(rows: Rows) -> Any:
+    some = [row for row in pick(rows, method="enmf") if not row["status"].startswith("failed")]
+    picture, (axis,) = _new(1, 7.5, 4.6)
+    names = [f"{row['data']} r={row['rank']}" for row in some]
+    left = [0.0] * len(some)
+    total = [number(row["before_descent"]) + number(row["descent_seconds"]) for row in some]
+    for name, color in zip(("svd", "rotation", "feasibility", "descent"), (BLUE, "#c2570c", "#2f855a", GREY)):
+        share = [100 * number(row[f"{name}_seconds"]) / t for row, t in zip(some, total)]
+        axis.barh(names, share, left=left, color=color, label=name)
+        left = [a + b for a, b in zip(left, share)]
+    axis.invert_yaxis()
+    axis.tick_params(labelsize=7)
+    axis.set_xlabel("share of the time, %")
+    axis.legend(fontsize=7, frameon=False, ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    return picture
+
+
+def feasible(rows: Rows) -> Any:
+    picture, (axis,) = _new(1, 5.0, 2.8)
+    names = [f"{data} r={rank}" for data, rank in settings(rows)]
+    axis.bar(names, [100 * number(row["increase"]) for row in rows], color=BLUE)
+    axis.axhline(12, color=RED, ls="--", lw=1, label="paper: up to 12 %")
+    axis.set_ylabel("increase, %")
+    axis.tick_params(axis="x", labelrotation=45, labelsize=8)
+    axis.legend(fontsize=7, frameon=False)
+    return picture
+
+
+def completion(rows: Rows) -> Any:
+    picture, axes = _new(2)
+    for axis, quantity, label in zip(axes, ("train_error", "rmse"), ("relative error, training ratings", "RMSE, test")):
+        for color, name in zip(COLORS, ("enmc", "masked-mu", "masked-scd", "adm")):
+            some = pick(rows, method=name)
+            ranks = sorted({int(row["rank"]) for row in some})
+            values = [[number(row[quantity]) for row in pick(some, rank=rank)] for rank in ranks]
+            axis.plot(ranks, [sum(v) / len(v) for v in values], "o-", ms=3, color=color, label=name)
+        axis.set(xlabel="r", ylabel=label)
+    axes[0].legend(fontsize=7, frameon=False)
+    return picture
+
+
+def tending(rows: Rows) -> Any:
+    runs = list(dict.fromkeys((row["data"], row["rank"], row["start"]) for row in rows))
+    picture, axes = _new(len(runs))
+    for axis, (data, rank, start) in zip(axes, runs):
+        some = pick(rows, data=data, rank=rank, start=start)
+        x = [max(abs(number(row["error_difference"])), 1e-6) for row in some]
+        for quantity, color in (("share_U", BLUE), ("share_V", "#c2570c")):
+            axis.plot(x, [100 * number(row[quantity]) for row in some], "o-", ms=3, color=color, label=quantity[-1])
+        axis.set(
+            xscale="log", xlabel="|difference of the errors|", title=f"{data} r={rank}, {start} start", ylim=(-3, 103)
+        )
+        axis.invert_xaxis()
+    axes[0].set_ylabel("converged columns, %")
+    axes[0].legend(fontsize=7, frameon=False)
+    return picture
+
+
+def rotation(rows: Rows) -> Any:
+    picture, (axis,) = _new(1, 6.0, 3.2)
+    ranks = sorted({int(row["rank"]) for row in rows if row.get("point")})
+    for color, rank in zip(COLORS, ranks):
+        points = {}
+        for row in rows:
+            if row.get("rank") == str(rank) and row.get("point") in ("spread start", "Algorithm 1 from spread"):
+                points[int(row["data"].split("-")[1])] = max(number(row["ratio"]) - 1.0, 1e-9)
+        x = sorted(points)
+        axis.plot(x, [points[v] for v in x], "o-", ms=4, color=color, label=f"r = {rank}")
+    axis.axhline(1e-6, color=RED, ls="--", lw=1, label="certified optimum")
+    axis.set(yscale="log", xlabel="SNR, dB", ylabel="error / bound - 1 after rotation and clipping")
+    axis.legend(fontsize=7, frameon=False)
+    return picture
+
+
+PICTURES: dict[str, Callable[[Rows], Any]] = {
+    "synthetic": lambda rows: equal_time(rows, "ratio", "Table 3"),
+    "real": lambda rows: equal_time(rows, "error", "Table 4"),
+    "rotation": rotation,
+    "convergence": convergence,
+    "exact": exact,
+    "orthant": orthant,
+    "phases": phases,
+    "feasible": feasible,
+    "tending": tending,
+    "completion": completion,
+}
+
+
+def draw(name: str, rows: Rows, folder: Path) -> Path | None:
+    """Write folder/<name>.svg and .png; the path of the former, or None where there is nothing to draw."""
+    rows = [row for row in rows if not row.get("status", "").startswith("failed")]
+    if name not in PICTURES or not rows or not available():
+        return None
+    picture = PICTURES[name](rows)
+    path = folder / f"{name}.svg"
+    picture.savefig(path, metadata={"Date": None})
+    picture.savefig(path.with_suffix(".png"), dpi=110, metadata={"Software": None})
+    from matplotlib import pyplot
+
+    pyplot.close(picture)
+    return path
