@@ -163,7 +163,7 @@ class Engine:
         work = Packed((job.program, job.outcome))
         try:
             return self._hands[job.part].run(self.name, job.part, work, list(forget))
-        except ValueError:  # Dask knows already that the worker is gone
+        except (RuntimeError, ValueError):  # Dask knows already that the worker is gone
             return None
 
     def _answer(self, job: Job, future: Any) -> Any:
