@@ -275,7 +275,7 @@ BROKEN = {
     "empty.csv": ("empty",),
     "header.csv": ("no data",),
     "missing.csv": ("no such file",),
-    "folder.csv": ("directory",),
+    "folder.csv": ("folder",),
     "latin.csv": ("UTF-8",),
     "x.xlsx": ("not known", ".csv"),
     "cut.parquet": ("cannot be read", "ending"),
@@ -348,10 +348,10 @@ def test_blocks_memory_limit_and_checkpoint(tmp_path):
     arguments = ("--rank", 3, "--quiet", "--out")
     assert run("factorize", "x.npy", *arguments, "whole", cwd=tmp_path).returncode == 0
     assert run("factorize", "x.npy", *arguments, "limited", "--memory-limit", "1MB", cwd=tmp_path).returncode == 0
-    done = run("factorize", "parts", *arguments, "parts", "--checkpoint", "saved", cwd=tmp_path)
+    done = run("factorize", "parts", *arguments, "blocks", "--checkpoint", "saved", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "saved" / "factors.npz").exists()
-    wanted, *found = (tables.load_result(str(tmp_path / f"{name}.npz"))[0] for name in ("whole", "limited", "parts"))
+    wanted, *found = (tables.load_result(str(tmp_path / f"{name}.npz"))[0] for name in ("whole", "limited", "blocks"))
     for result in found:
         assert result.error == pytest.approx(wanted.error, rel=1e-6)
         np.testing.assert_allclose(result.U, wanted.U, rtol=1e-5, atol=1e-8)
