@@ -8,7 +8,7 @@ rotations are tried, the one with the smallest error going on. Otherwise the one
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -51,12 +51,13 @@ class ExteriorOptions:
     rotation_rho : float
     adaptive_rho : bool
     feasibility : {"path", "penalty", "penalty-fixed-step", "projection"}
-    feasibility_options : dict
-        Passed to the stage, see `enmf.exterior.feasibility`.
+    feasibility_options : dict, optional
+        Passed to the stage, see `enmf.exterior.feasibility`. Default: its own; ten steps of the path for data of which
+        this rank explains little.
     surrogate : bool or None
         Run feasibility and `surrogate_iterations` of descent on the low-rank matrix; None: where it is cheaper.
     surrogate_iterations : int, optional
-        Default: 50; 20 (and a single start) for data of which this rank explains little, where all starts end alike.
+        Default: 50; 10 (and a single start) for data of which this rank explains little, where all starts end alike.
     sample : bool
         Rotation and surrogate work on sampled rows; False: on all rows.
     restarts : int
@@ -72,7 +73,7 @@ class ExteriorOptions:
     rotation_rho: float = 1.0
     adaptive_rho: bool = True
     feasibility: str = "path"
-    feasibility_options: dict[str, Any] = field(default_factory=dict)
+    feasibility_options: dict[str, Any] | None = None
     surrogate: bool | None = None
     surrogate_iterations: int | None = None
     sample: bool = True
@@ -184,12 +185,14 @@ def _clippable(spectrum: Spectrum, rank: int) -> float:
 def _effort(options: ExteriorOptions, relative: float) -> ExteriorOptions:
     """Iterations and starts by what is at stake; `relative` is the relative error of the SVD."""
     little = relative > HARDLY_EXPLAINED
-    rotations, descents = (100 if relative < LOW_RANK else 20), (20 if little else 50)
+    rotations, descents = (100 if relative < LOW_RANK else 20), (10 if little else 50)
+    steps = {"steps": 10} if little and options.feasibility == "path" else {}
     return replace(
         options,
         rotation_iterations=rotations if options.rotation_iterations is None else options.rotation_iterations,
         surrogate_iterations=descents if options.surrogate_iterations is None else options.surrogate_iterations,
         starts=1 if little else options.starts,
+        feasibility_options=steps if options.feasibility_options is None else options.feasibility_options,
     )
 
 
@@ -237,7 +240,7 @@ def _enter(
 ) -> Iterate:
     """Feasibility on X or on its surrogate (which lacks `rest` of ||X||²)."""
     it = Iterate(target, U, V)
-    stage = feasibility.make(options.feasibility, **options.feasibility_options)
+    stage = feasibility.make(options.feasibility, **(options.feasibility_options or {}))
     run_stage(it, stage, monitor, phase="feasibility", max_iter=10_000, extra=rest)
     it.set_U(_clipped(it.U))
     it.set_V(_clipped(it.V))
