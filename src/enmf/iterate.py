@@ -79,14 +79,6 @@ class Iterate:
         self._XV: np.ndarray | None = None
         self._VtV: np.ndarray | None = None
 
-    def U_follows(self, XV: np.ndarray, XtU: np.ndarray, UtU: np.ndarray) -> None:
-        """U was changed by somebody who has made all its products on the way."""
-        self._XV, self._XtU, self._UtU = XV, np.asfortranarray(XtU), UtU
-
-    @property
-    def has_XV(self) -> bool:
-        return self._XV is not None
-
     @property
     def XV(self) -> np.ndarray:  # n x r
         if self._XV is None:

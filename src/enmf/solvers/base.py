@@ -28,10 +28,6 @@ class Method(ABC):
     def step(self, it: Iterate, objective: float) -> None:
         """One iteration, in place. `objective` is the squared error (plus penalty) of the iterate as it comes in."""
 
-    def one_pass(self, it: Iterate) -> bool:
-        """A step makes the X V it begins with on the way, block by block."""
-        return False
-
     def finished(self, it: Iterate) -> bool:
         """A stage with an end of its own (not a tolerance) says so here."""
         return False

@@ -14,7 +14,6 @@ from __future__ import annotations
 import numpy as np
 
 from enmf.iterate import Iterate
-from enmf.solvers import onepass
 from enmf.solvers.base import Method, coordinate_sweeps
 
 
@@ -24,12 +23,13 @@ class HALS(Method):
     name = "hals"
     in_blocks = True
 
-    def one_pass(self, it: Iterate) -> bool:
-        return onepass.applies(it)
-
     def step(self, it: Iterate, objective: float) -> None:
-        sweep_U(it)
-        sweep_V(it)
+        G, B = it.normal_U()
+        coordinate_sweeps(it.U, G, B)
+        it.U_changed()
+        G, B = it.normal_V()
+        coordinate_sweeps(it.V, G, B)
+        it.V_changed()
 
 
 class AcceleratedHALS(Method):
@@ -50,9 +50,6 @@ class AcceleratedHALS(Method):
         self.alpha = alpha
         self.progress = progress
 
-    def one_pass(self, it: Iterate) -> bool:
-        return onepass.applies(it)
-
     def sweeps(self, it: Iterate) -> tuple[int, int]:
         """Largest number of sweeps for U and for V."""
         n, m = it.X.shape
@@ -67,10 +64,14 @@ class AcceleratedHALS(Method):
         self.update_V(it, sweeps_V)
 
     def update_U(self, it: Iterate, sweeps: int) -> None:
-        sweep_U(it, sweeps, self.progress)
+        G, B = it.normal_U()
+        coordinate_sweeps(it.U, G, B, max_sweeps=sweeps, progress=self.progress)
+        it.U_changed()
 
     def update_V(self, it: Iterate, sweeps: int) -> None:
-        sweep_V(it, sweeps, self.progress)
+        G, B = it.normal_V()
+        coordinate_sweeps(it.V, G, B, max_sweeps=sweeps, progress=self.progress)
+        it.V_changed()
 
 
 class ExtrapolatedHALS(AcceleratedHALS):
@@ -119,17 +120,9 @@ class ExtrapolatedHALS(AcceleratedHALS):
 
         U_old, V_old = self._plain
         sweeps_U, sweeps_V = self.sweeps(it)
-        if self.one_pass(it):
-            U_new = np.empty_like(it.U)
-
-            def extrapolate(rows: slice) -> None:
-                U_new[rows] = _extrapolate(it.U[rows], U_old[rows], self.beta)
-
-            onepass.update_U(it, sweeps_U, self.progress, extrapolate)
-        else:
-            self.update_U(it, sweeps_U)
-            U_new = _extrapolate(it.U, U_old, self.beta)
-            it.U_changed()
+        self.update_U(it, sweeps_U)
+        U_new = _extrapolate(it.U, U_old, self.beta)
+        it.U_changed()
         self.update_V(it, sweeps_V)
         V_new = _extrapolate(it.V, V_old, self.beta)
         it.V_changed()
@@ -143,21 +136,6 @@ class ExtrapolatedHALS(AcceleratedHALS):
         it.set_V(V.copy(order="F"))
         self._cap = self._last_beta
         self.beta /= self.shrink
-
-
-def sweep_U(it: Iterate, sweeps: int = 1, progress: float = 0.0) -> None:
-    """Coordinate sweeps on U for the V at hand."""
-    if onepass.applies(it):
-        onepass.update_U(it, sweeps, progress)
-        return
-    coordinate_sweeps(it.U, *it.normal_U(), max_sweeps=sweeps, progress=progress)
-    it.U_changed()
-
-
-def sweep_V(it: Iterate, sweeps: int = 1, progress: float = 0.0) -> None:
-    """Coordinate sweeps on V for the U at hand."""
-    coordinate_sweeps(it.V, *it.normal_V(), max_sweeps=sweeps, progress=progress)
-    it.V_changed()
 
 
 def _extrapolate(F: np.ndarray, old: np.ndarray, beta: float) -> np.ndarray:

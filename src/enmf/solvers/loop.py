@@ -11,8 +11,6 @@ from enmf.optimality import kkt_residual
 from enmf.solvers.base import Method
 from enmf.stopping import Monitor
 
-ONE_PASS_INTERVAL = 4  # the KKT residual needs X V for itself where a step makes it on the way
-
 
 def descend(it: Iterate, method: Method, monitor: Monitor, *, phase: str = "descent", max_iter: int) -> str:
     """Step until the monitor has a verdict; leaves the best factors seen in `it` and returns the status."""
@@ -22,7 +20,7 @@ def descend(it: Iterate, method: Method, monitor: Monitor, *, phase: str = "desc
     with monitor.phase(phase) as counter:
         while True:
             iteration = counter.iterations
-            if method.reuses_products and (iteration % interval == 0 or not method.one_pass(it)):
+            if method.reuses_products:
                 _ = it.XV  # the next step needs it, so it is charged
             with monitor.measuring():
                 squared = it.squared_error()
@@ -60,5 +58,4 @@ def run_stage(it: Iterate, method: Method, monitor: Monitor, *, phase: str, max_
 
 def _kkt_interval(it: Iterate, method: Method) -> int:
     """Iterations between two KKT residuals: measuring them shall cost about a tenth of the steps."""
-    least = ONE_PASS_INTERVAL if method.one_pass(it) else 1
-    return max(least, min(10, math.ceil(10.0 * it.measuring_flops() / method.step_flops(it))))
+    return max(1, min(10, math.ceil(10.0 * it.measuring_flops() / method.step_flops(it))))
