@@ -41,8 +41,7 @@ REAL = [
     *(("verb", 20), ("verb", 40), ("face", 10), ("face", 25), ("audio", 20), ("faces", 49), ("hyperspectral", 10)),
     *(("single_cell", 20), ("newsgroups", 20), ("imdb", 20)),
 ]
-SYNTHETIC = [("synthetic-60-5000", 50), ("synthetic-100-5000", 50), ("synthetic-60-5000", 200)]
-SYNTHETIC += [("synthetic-100-5000", 200), ("synthetic-60-5000", 500), ("synthetic-100-5000", 500)]
+SYNTHETIC = [(f"synthetic-{snr}-5000", rank) for rank in (50, 200, 500) for snr in (60, 100)]
 OPPONENTS = ("e-hals", "a-hals", "nenmf", "anls-bpp")
 STARTS = ("random-0", "random-1", "nndsvd")
 TIMES = 5.0  # that of eNMF an opponent has (but 1 to 10 s); on synthetic data more than the ratio we claim

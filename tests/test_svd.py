@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 import problems
 import slow
-from enmf.exterior.svd import sharpen, truncated_svd
+from enmf.exterior.svd import glance, refine, sharpen, truncated_svd
 from enmf.matrix import DenseMatrix, SparseMatrix
 
 KINDS = ["exact", "krylov", "randomized"]
@@ -80,3 +80,25 @@ def test_one_spectrum_serves_all_smaller_ranks():
     spectrum = truncated_svd(DenseMatrix(X), 12, rng=np.random.default_rng(0))
     for rank in range(1, 13):
         assert spectrum.lower_bound(rank) == pytest.approx(slow.bound(X, rank), rel=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_refining_reaches_the_optimum_of_a_flat_spectrum(dtype):
+    """Krylov steps from a rough spectrum: the error falls to the true one, and the triplets stay orthonormal."""
+    rng = np.random.default_rng(0)
+    X = (rng.random((700, 200)) @ rng.random((200, 600))).astype(dtype)
+    matrix, rank = DenseMatrix(X), 20
+    first = glance(matrix, 40, rng)
+    true = slow.bound(X.astype(np.float64), rank) / np.linalg.norm(X)
+    errors = [spectrum.relative_error(rank) for spectrum in refine(matrix, first, rank)]
+    *_, last = refine(matrix, first, rank)
+    assert first.relative_error(rank) > 1.02 * true
+    assert 1 <= len(errors) <= 2
+    assert errors[0] <= 1.005 * true
+    precision = 1e-4 if dtype == np.float64 else 1e-3
+    assert errors[-1] == pytest.approx(true, rel=precision)
+    for F in (last.U, last.V):
+        np.testing.assert_allclose(
+            F[:, :rank].T @ F[:, :rank], np.eye(rank), atol=1e-8 if dtype == np.float64 else 1e-3
+        )
+    np.testing.assert_allclose(X @ last.V[:, :5], last.U[:, :5] * last.s[:5], rtol=1e-3, atol=1e-2 * last.s[4])
