@@ -4,8 +4,9 @@
     python benchmarks/ahead.py --show
 
 real, synthetic  the target is the best error of all runs plus 0.1 %. Every opponent runs from every start until it
-                 converges or has had TIMES times eNMF's time; the fastest one, if it arrives, then runs again, in turns with eNMF, and
-                 medians of three runs give the ratio. Clocks charge everything but the measuring of errors.
+                 converges or has had TIMES times eNMF's time; the fastest one, if it arrives, then runs again, in turns
+                 with eNMF, and medians of three runs give the ratio. Clocks charge everything but the measuring of
+                 errors.
 sweep            coordinate sweeps against a matrix product of the same shape
 profile          seconds of every phase of eNMF, to convergence
 scaling          seconds and passes against n, m, r and nonzeros, with fitted exponents, and one thread against two
