@@ -140,16 +140,7 @@ def _read_text(source: str, kind: str) -> Table:
 
     layout = _Layout.of(source, kind)
     try:
-        frame = pandas.read_csv(
-            layout.stream if layout.stream is not None else source,
-            sep=layout.separator,
-            header=0 if layout.header else None,
-            index_col=0 if layout.named_rows else None,
-            encoding="utf-8-sig",
-            decimal=layout.decimal,
-            engine="c",
-            low_memory=False,
-        )
+        frame = layout.read(source, index_col=0 if layout.named_rows else None, engine="c", low_memory=False)
     except pandas.errors.EmptyDataError:
         raise InputProblem(source, "there is no data in the file", "Export it again") from None
     except pandas.errors.ParserError as problem:
@@ -172,6 +163,19 @@ class _Layout:
     named_rows: bool
     decimal: str
     stream: io.BytesIO | None  # standard input, which cannot be opened again
+
+    def read(self, source: str, **options: Any) -> Any:
+        """The file as a frame; options are those of pandas."""
+        import pandas
+
+        return pandas.read_csv(
+            self.stream if self.stream is not None else source,
+            sep=self.separator,
+            header=0 if self.header else None,
+            encoding="utf-8-sig",
+            decimal=self.decimal,
+            **options,
+        )
 
     @staticmethod
     def of(source: str, kind: str) -> _Layout:
@@ -262,14 +266,7 @@ def _read_triplets(source: str, kind: str) -> Table:
         return Table(found.matrix(), [str(i) for i in found.user_ids], [str(i) for i in found.item_ids], source)
     layout = _Layout.of(source, kind)
     try:
-        frame = pandas.read_csv(
-            layout.stream if layout.stream is not None else source,
-            sep=layout.separator,
-            header=0 if layout.header else None,
-            usecols=[0, 1, 2],
-            encoding="utf-8-sig",
-            decimal=layout.decimal,
-        )
+        frame = layout.read(source, usecols=[0, 1, 2])
     except (pandas.errors.ParserError, pandas.errors.EmptyDataError, ValueError) as problem:
         raise InputProblem(
             source, f"is not a list of triplets ({_one_line(problem)})", "Every line needs row, column and value"

@@ -96,6 +96,13 @@ def _methods(
         }
 
 
+def _splits(data: str, ranks: tuple[int, ...], run: Any, classifier: Any) -> Iterator[Case]:
+    """A case for every rank and split: run(rank, split, classifier)."""
+    for rank in ranks:
+        for split in range(SPLITS):
+            yield Case({"data": data, "rank": rank, "split": split}, partial(run, rank, split, classifier))
+
+
 @reproduces(
     "faces",
     ("table 5",),
@@ -107,12 +114,7 @@ def face_recognition(ranks: tuple[int, ...], step: int) -> Iterator[Case]:
     """The paper's Face matrix has one person only, so there is nobody to tell apart in it: these are the 38 people of
     the same collection, 2,432 images (the small size takes every fourth pixel). NNLS features on the learnt basis, RBF
     SVM, stratified 70/30, five splits; factors at equal time, opponents from one random start."""
-    for rank in ranks:
-        for split in range(SPLITS):
-            yield Case(
-                {"data": "faces", "rank": rank, "split": split},
-                partial(_methods, partial(faces, step), 0.3, rank, split, _svm),
-            )
+    return _splits("faces", ranks, partial(_methods, partial(faces, step), 0.3), _svm)
 
 
 @reproduces(
@@ -125,12 +127,7 @@ def face_recognition(ranks: tuple[int, ...], step: int) -> Iterator[Case]:
 def spoken_digits(ranks: tuple[int, ...], frames: int) -> Iterator[Case]:
     """3,000 of the 30,000 recordings, log-magnitude spectrograms (the small size averages seven frames), NNLS features,
     logistic regression, stratified 80/20, five splits; factors at equal time, opponents from one random start."""
-    for rank in ranks:
-        for split in range(SPLITS):
-            yield Case(
-                {"data": "digits", "rank": rank, "split": split},
-                partial(_methods, partial(digits, frames), 0.2, rank, split, _logistic),
-            )
+    return _splits("digits", ranks, partial(_methods, partial(digits, frames), 0.2), _logistic)
 
 
 @reproduces(
