@@ -10,13 +10,16 @@ from hypothesis import strategies as st
 import slow
 from enmf import parallel
 from enmf.exterior.feasibility import Penalty
-from enmf.iterate import measure_gradient
-from enmf.matrix import SparseMatrix
+from enmf.iterate import Iterate, measure_gradient
+from enmf.iterate import Penalty as Regularization
+from enmf.kernels.sweep import BLOCK
+from enmf.matrix import DenseMatrix, SparseMatrix
+from enmf.matrix.base import Momentum
 from enmf.solvers.anls_bpp import block_pivoting
-from enmf.solvers.base import coordinate_sweeps
+from enmf.solvers.base import coordinate_sweeps, sweep_U
 from enmf.solvers.nnls import solve_nnls
 
-SIZES = [(1, 1), (5, 3), (63, 4), (64, 7), (65, 10), (200, 13)]
+SIZES = [(1, 1), (5, 3), (BLOCK - 1, 4), (BLOCK, 7), (BLOCK + 1, 10), (2 * BLOCK + 70, 13)]
 DTYPES = [np.float64, np.float32]
 
 
@@ -53,6 +56,44 @@ def test_sweep_leaves_undefined_and_fixed_components_alone():
     assert (U[:, 2] == before[:, 2]).all()
     assert (U[:, 0] != before[:, 0]).any()
     np.testing.assert_allclose(U, slow.sweep(before, G, B, skip=(2,)))
+
+
+@pytest.mark.parametrize("penalty", [Regularization(), Regularization(l1_U=0.3, l2_U=0.2)])
+@pytest.mark.parametrize("momentum", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("n", "m", "r"), [(4, 1, 1), (63, 9, 3), (BLOCK + 1, 30, 8), (9 * BLOCK + 5, 17, 13)])
+def test_one_pass_equals_two_products(n, m, r, dtype, momentum, penalty):
+    rng = np.random.default_rng(0)
+    X = DenseMatrix(rng.random((n, m)).astype(dtype))
+    U, V, old = (np.asfortranarray(rng.random((size, r)), dtype) for size in (n, m, n))
+    found = []
+    for one_pass in (True, False):
+        it = Iterate(X, U.copy(order="F"), V, penalty)
+        before = old.copy(order="F")
+        assert it.one_pass
+        passes = X.passes
+        if not one_pass:
+            _ = it.XV  # at hand: the sweeps use it, and Xᵀ U takes a second pass
+        sweep_U(it, 3, 0.0, Momentum(before, 0.7) if momentum else None)
+        found.append((it.U, before, it.XtU, it.UtU))
+        assert X.passes - passes == (1 if one_pass else 2)
+    for a, b in zip(*found):
+        np.testing.assert_allclose(
+            a, b, rtol=1e-3 if dtype == np.float32 else 1e-11, atol=1e-4 if dtype == np.float32 else 1e-13
+        )
+
+
+def test_one_pass_is_the_same_on_any_number_of_threads():
+    rng = np.random.default_rng(0)
+    X = DenseMatrix(rng.random((3000, 40)))
+    U, V = (np.asfortranarray(rng.random((size, 12))) for size in X.shape)
+    found = []
+    for threads in (1, 2, 5):
+        it = Iterate(X, U.copy(order="F"), V)
+        with parallel.limit(threads):
+            sweep_U(it)
+        found.append((it.U, it.XtU, it.UtU))
+    assert all((a == b).all() for other in found[1:] for a, b in zip(found[0], other))
 
 
 @pytest.mark.parametrize(("n", "r"), SIZES)

@@ -14,6 +14,7 @@ from enmf import parallel
 from enmf.kernels import gradient
 from enmf.kernels.sweep import BLOCK
 from enmf.matrix import Matrix
+from enmf.matrix.base import Momentum
 from enmf.matrix.rows import RowBlocks, fortran, inner
 
 __all__ = ["GradientMeasure", "Iterate", "Penalty", "inner", "measure_gradient", "penalized"]
@@ -104,6 +105,18 @@ class Iterate:
         if self._VtV is None:
             self._VtV = parallel.matmul(self.V.T, self.V)
         return self._VtV
+
+    @property
+    def one_pass(self) -> bool:
+        """Whether U can be swept in the pass that makes X V, and Xᵀ U in the same."""
+        return self._XV is None and self.X.allows_one_pass
+
+    def half_step_U(self, max_sweeps: int, progress: float, momentum: Momentum | None) -> None:
+        """Sweeps of U, in place, together with the products that belong to the new U: one pass."""
+        G, _ = penalized(self.VtV, self.VtV, 0.0, self.penalty.l2_U)
+        products = self.X.half_step(self.U, self.V, G, self.penalty.l1_U, max_sweeps, progress, momentum)
+        self.U_changed()
+        self._XtU, self._UtU = products
 
     def arrange(self, order: np.ndarray, scale: np.ndarray) -> None:
         """Columns in this order, U times `scale` and V over it, products at hand included."""

@@ -12,8 +12,14 @@ import numpy as np
 
 from enmf.kernels.compiler import SUMS_MAY_BE_REORDERED, compiled
 
-BLOCK = 64  # columns handled together: r x 64 numbers stay in the cache, 64 lanes vectorise
+BLOCK = 128  # columns handled together: r x 128 numbers stay in the cache, 128 lanes vectorise
 PANEL = 4  # components handled together: what they do not share is a small matrix product, as fast as one
+
+
+@compiled()
+def padded(r):  # type: ignore[no-untyped-def]
+    """Components of a block: a multiple of PANEL."""
+    return -(-r // PANEL) * PANEL
 
 
 @compiled(SUMS_MAY_BE_REORDERED)
@@ -25,14 +31,13 @@ def sweep(start, stop, F, B, G, wall, max_sweeps, progress, skip):  # type: igno
     penalty (b < 0) sends them to zero.
     """
     r = F.shape[0]
-    padded = -(-r // PANEL) * PANEL
-    work = np.zeros((padded, BLOCK), F.dtype)
-    right = np.zeros((padded, BLOCK), F.dtype)
+    height = padded(r)
+    work = np.zeros((height, BLOCK), F.dtype)
+    right = np.zeros((height, BLOCK), F.dtype)
     line = np.zeros((PANEL, BLOCK), F.dtype)
-    H = np.zeros((padded, padded), F.dtype)
+    H = np.zeros((height, height), F.dtype)
     H[:r, :r] = G
     zero = F.dtype.type(0)
-    hard = np.isinf(wall)
     for first in range(start, stop, BLOCK):
         width = min(BLOCK, stop - first)
         for k in range(r):
@@ -42,64 +47,84 @@ def sweep(start, stop, F, B, G, wall, max_sweeps, progress, skip):  # type: igno
             for c in range(width, BLOCK):
                 work[k, c] = zero
                 right[k, c] = zero
-        first_change = 0.0
-        for s in range(max_sweeps):
-            change = 0.0
-            for panel in range(0, padded, PANEL):
-                for p in range(PANEL):
-                    for c in range(BLOCK):
-                        line[p, c] = right[panel + p, c]
-                # what the components outside the panel contribute, four by four
-                l0, l1, l2, l3 = line[0], line[1], line[2], line[3]
-                for j in range(0, padded, PANEL):
-                    if j == panel:
-                        continue
-                    a0, a1, a2, a3 = H[panel, j], H[panel, j + 1], H[panel, j + 2], H[panel, j + 3]
-                    b0, b1, b2, b3 = H[panel + 1, j], H[panel + 1, j + 1], H[panel + 1, j + 2], H[panel + 1, j + 3]
-                    c0, c1, c2, c3 = H[panel + 2, j], H[panel + 2, j + 1], H[panel + 2, j + 2], H[panel + 2, j + 3]
-                    d0, d1, d2, d3 = H[panel + 3, j], H[panel + 3, j + 1], H[panel + 3, j + 2], H[panel + 3, j + 3]
-                    w0, w1, w2, w3 = work[j], work[j + 1], work[j + 2], work[j + 3]
-                    for c in range(BLOCK):
-                        x0, x1, x2, x3 = w0[c], w1[c], w2[c], w3[c]
-                        l0[c] -= a0 * x0 + a1 * x1 + a2 * x2 + a3 * x3
-                        l1[c] -= b0 * x0 + b1 * x1 + b2 * x2 + b3 * x3
-                        l2[c] -= c0 * x0 + c1 * x1 + c2 * x2 + c3 * x3
-                        l3[c] -= d0 * x0 + d1 * x1 + d2 * x2 + d3 * x3
-                for p in range(PANEL):
-                    k = panel + p
-                    if k >= r or skip[k]:
-                        continue
-                    g = H[k, k]
-                    if g <= zero:
-                        for c in range(BLOCK):
-                            if right[k, c] < zero:
-                                work[k, c] = zero
-                        continue
-                    for j in range(panel, panel + PANEL):
-                        if j != k:
-                            h = H[k, j]
-                            for c in range(BLOCK):
-                                line[p, c] -= h * work[j, c]
-                    up = F.dtype.type(1) / g
-                    moved = zero
-                    if hard:
-                        for c in range(BLOCK):
-                            new = max(line[p, c] * up, zero)
-                            step = new - work[k, c]
-                            moved += step * step
-                            work[k, c] = new
-                    else:
-                        down = F.dtype.type(1.0 / (g + wall))
-                        for c in range(BLOCK):
-                            new = line[p, c] * (up if line[p, c] >= zero else down)
-                            step = new - work[k, c]
-                            moved += step * step
-                            work[k, c] = new
-                    change += moved
-            if s == 0:
-                first_change = change
-            if change <= progress * progress * first_change:
-                break
+        sweep_block(work, right, line, H, wall, max_sweeps, progress, skip)
         for k in range(r):
             for c in range(width):
                 F[k, first + c] = work[k, c]
+
+
+@compiled(SUMS_MAY_BE_REORDERED)
+def sweep_block(work, right, line, H, wall, max_sweeps, progress, skip):  # type: ignore[no-untyped-def]
+    """The sweeps of one block of columns, `work`, in place; all arrays have their components padded with zeros."""
+    r = len(skip)
+    height = len(work)
+    zero = work.dtype.type(0)
+    hard = np.isinf(wall)
+    first_change = 0.0
+    for s in range(max_sweeps):
+        change = 0.0
+        for panel in range(0, height, PANEL):
+            for p in range(PANEL):
+                for c in range(BLOCK):
+                    line[p, c] = right[panel + p, c]
+            # what the components outside the panel contribute, four by four
+            l0, l1, l2, l3 = line[0], line[1], line[2], line[3]
+            for j in range(0, height, PANEL):
+                if j == panel:
+                    continue
+                a0, a1, a2, a3 = H[panel, j], H[panel, j + 1], H[panel, j + 2], H[panel, j + 3]
+                b0, b1, b2, b3 = H[panel + 1, j], H[panel + 1, j + 1], H[panel + 1, j + 2], H[panel + 1, j + 3]
+                c0, c1, c2, c3 = H[panel + 2, j], H[panel + 2, j + 1], H[panel + 2, j + 2], H[panel + 2, j + 3]
+                d0, d1, d2, d3 = H[panel + 3, j], H[panel + 3, j + 1], H[panel + 3, j + 2], H[panel + 3, j + 3]
+                w0, w1, w2, w3 = work[j], work[j + 1], work[j + 2], work[j + 3]
+                for c in range(BLOCK):
+                    x0, x1, x2, x3 = w0[c], w1[c], w2[c], w3[c]
+                    l0[c] -= a0 * x0 + a1 * x1 + a2 * x2 + a3 * x3
+                    l1[c] -= b0 * x0 + b1 * x1 + b2 * x2 + b3 * x3
+                    l2[c] -= c0 * x0 + c1 * x1 + c2 * x2 + c3 * x3
+                    l3[c] -= d0 * x0 + d1 * x1 + d2 * x2 + d3 * x3
+            for p in range(PANEL):
+                k = panel + p
+                if k >= r or skip[k]:
+                    continue
+                g = H[k, k]
+                if g <= zero:
+                    for c in range(BLOCK):
+                        if right[k, c] < zero:
+                            work[k, c] = zero
+                    continue
+                for j in range(panel, panel + PANEL):
+                    if j != k:
+                        h = H[k, j]
+                        for c in range(BLOCK):
+                            line[p, c] -= h * work[j, c]
+                up = work.dtype.type(1) / g
+                moved = zero
+                if hard:
+                    for c in range(BLOCK):
+                        new = max(line[p, c] * up, zero)
+                        step = new - work[k, c]
+                        moved += step * step
+                        work[k, c] = new
+                else:
+                    down = work.dtype.type(1.0 / (g + wall))
+                    for c in range(BLOCK):
+                        new = line[p, c] * (up if line[p, c] >= zero else down)
+                        step = new - work[k, c]
+                        moved += step * step
+                        work[k, c] = new
+                change += moved
+        if s == 0:
+            first_change = change
+        if change <= progress * progress * first_change:
+            break
+
+
+@compiled(SUMS_MAY_BE_REORDERED)
+def extrapolate(start, stop, F, old, beta):  # type: ignore[no-untyped-def]
+    """F <- max(0, F + beta (F - old)), and `old` <- F, for flat arrays."""
+    zero = F.dtype.type(0)
+    for i in range(start, stop):
+        new = F[i]
+        F[i] = max(new + beta * (new - old[i]), zero)
+        old[i] = new

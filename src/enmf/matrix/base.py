@@ -7,9 +7,20 @@ is the r x n array the kernels work on.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from enmf.kernels.sweep import BLOCK
+
+BLOCK_BYTES = 1 << 19  # of a block of rows that stays in the cache
+
+
+class Momentum(NamedTuple):
+    """Extrapolation of a factor: F becomes max(0, F + beta (F - old)), and `old` what F was."""
+
+    old: np.ndarray
+    beta: float
 
 
 class Matrix(ABC):
@@ -39,6 +50,33 @@ class Matrix(ABC):
     def gram_times(self, Q: np.ndarray) -> np.ndarray:
         """Xᵀ (X Q)  # m x r, two passes"""
         return self.transpose_times(self.times(Q))
+
+    @property
+    def narrow(self) -> bool:
+        """Whether rows are many and so short that a block of them stays in the cache.
+
+        Dense data in C order then allow one pass; the path of a run depends on the shape alone, not on how X is stored.
+        """
+        n, m = self.shape
+        return n >= 4 * m and BLOCK * m * self.dtype.itemsize <= BLOCK_BYTES
+
+    @property
+    def allows_one_pass(self) -> bool:
+        """Whether `half_step` exists and is faster than two products."""
+        return False
+
+    def half_step(
+        self,
+        U: np.ndarray,
+        V: np.ndarray,
+        G: np.ndarray,
+        shift: float,
+        max_sweeps: int,
+        progress: float,
+        momentum: Momentum | None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Coordinate sweeps of U (in place) for U G - (X V - shift), then Xᵀ U and Uᵀ U: one pass."""
+        raise NotImplementedError
 
     def squared_norm(self) -> float:
         """||X||_F², accumulated in double precision; computed once."""

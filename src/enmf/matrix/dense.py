@@ -7,7 +7,11 @@ from functools import cached_property
 import numpy as np
 
 from enmf import parallel
-from enmf.matrix.base import Matrix, dense_squared_residual, product_cost, row_blocks
+from enmf.kernels.onepass import add_parts, half_step
+from enmf.kernels.sweep import BLOCK, padded
+from enmf.matrix.base import Matrix, Momentum, dense_squared_residual, product_cost, row_blocks
+
+PARTS = 8  # of the rows, whatever the number of threads; each has its own sums
 
 
 class DenseMatrix(Matrix):
@@ -28,6 +32,36 @@ class DenseMatrix(Matrix):
 
     def _transpose_times(self, U: np.ndarray) -> np.ndarray:
         return parallel.matmul(np.asfortranarray(U).T, self.array).T
+
+    @property
+    def allows_one_pass(self) -> bool:
+        return self.narrow and self.array.flags.c_contiguous
+
+    def half_step(
+        self,
+        U: np.ndarray,
+        V: np.ndarray,
+        G: np.ndarray,
+        shift: float,
+        max_sweeps: int,
+        progress: float,
+        momentum: Momentum | None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        self.passes += 1
+        (n, m), r = self.shape, U.shape[1]
+        rows = padded(r)
+        Vt = np.zeros((rows, m), self.dtype)
+        Vt[:r] = V.T
+        height = -(-n // (PARTS * BLOCK)) * BLOCK
+        parts = -(-n // height)
+        XtU, UtU = np.empty((parts, rows, m), self.dtype), np.empty((parts, rows, rows), self.dtype)
+        old, beta = momentum or (np.empty((0, 0), self.dtype, order="F"), 0.0)
+        one = self.dtype.type
+        arguments = (one(shift), max_sweeps, float(progress), np.zeros(r, dtype=np.bool_), old.T, one(beta), XtU, UtU)
+        bounds = parallel.even_bounds(parts, (4.0 * m + 2.0 * r * max_sweeps) * r * n / parts)
+        parallel.run(half_step, bounds, self.array, height, U.T, Vt, np.ascontiguousarray(G), *arguments)
+        add_parts(XtU, UtU)
+        return XtU[0, :r].T, UtU[0, :r, :r].copy()
 
     def _compute_squared_norm(self) -> float:
         total = 0.0

@@ -10,7 +10,9 @@ import numpy as np
 
 from enmf import parallel
 from enmf.iterate import Iterate
+from enmf.kernels import sweep as kernels
 from enmf.kernels.sweep import BLOCK, sweep
+from enmf.matrix.base import Momentum
 from enmf.matrix.parts import Part
 from enmf.matrix.rows import RowBlocks
 
@@ -21,6 +23,7 @@ class Method(ABC):
     name: ClassVar[str]
     monotone: ClassVar[bool] = True  # the objective never increases
     reuses_products: ClassVar[bool] = True  # a step begins with the X V of the iterate, so that measuring it is free
+    one_pass: ClassVar[bool] = False  # a step needs the X V of the iterate only where X does not allow one pass
     in_blocks: ClassVar[bool] = False  # a step works on a U that lives with the blocks of X (`RowBlocks`)
     default_start: ClassVar[Callable[..., tuple[np.ndarray, np.ndarray]] | None] = None  # if the method has its own
 
@@ -36,6 +39,42 @@ class Method(ABC):
         """Rough cost of a step, for deciding how often measuring is worth it."""
         n, m = it.X.shape
         return 2.0 * it.rank * it.X.cost_per_column + 4.0 * (n + m) * it.rank**2
+
+
+def sweep_U(it: Iterate, max_sweeps: int = 1, progress: float = 0.0, momentum: Momentum | None = None) -> None:
+    """Coordinate sweeps of U, then extrapolation; in one pass with the products of the new U where X allows it."""
+    if it.one_pass:
+        it.half_step_U(max_sweeps, progress, momentum)
+        return
+    G, B = it.normal_U()
+    coordinate_sweeps(it.U, G, B, max_sweeps=max_sweeps, progress=progress)
+    if momentum is not None:
+        extrapolate(it.U, momentum)
+    it.U_changed()
+
+
+def sweep_V(it: Iterate, max_sweeps: int = 1, progress: float = 0.0, momentum: Momentum | None = None) -> None:
+    """Coordinate sweeps of V, then extrapolation."""
+    G, B = it.normal_V()
+    coordinate_sweeps(it.V, G, B, max_sweeps=max_sweeps, progress=progress)
+    if momentum is not None:
+        extrapolate(it.V, momentum)
+    it.V_changed()
+
+
+def extrapolate(F: np.ndarray, momentum: Momentum) -> None:
+    """F <- max(0, F + beta (F - old)), and `old` <- F, in place."""
+    old, beta = momentum
+    if isinstance(F, RowBlocks):
+        new = F.copy(order="F")
+        np.subtract(F, old, out=old)
+        old *= np.asarray(beta, F.dtype)
+        F += old
+        np.maximum(F, 0, out=F)
+        old.assign(new)
+        return
+    bounds = parallel.even_bounds(F.size, 10.0, BLOCK)
+    parallel.run(kernels.extrapolate, bounds, F.T.reshape(-1), old.T.reshape(-1), F.dtype.type(beta))
 
 
 def coordinate_sweeps(

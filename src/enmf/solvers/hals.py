@@ -14,22 +14,20 @@ from __future__ import annotations
 import numpy as np
 
 from enmf.iterate import Iterate
-from enmf.solvers.base import Method, coordinate_sweeps
+from enmf.matrix.base import Momentum
+from enmf.solvers.base import Method, sweep_U, sweep_V
 
 
 class HALS(Method):
     """One coordinate sweep for each product."""
 
     name = "hals"
+    one_pass = True
     in_blocks = True
 
     def step(self, it: Iterate, objective: float) -> None:
-        G, B = it.normal_U()
-        coordinate_sweeps(it.U, G, B)
-        it.U_changed()
-        G, B = it.normal_V()
-        coordinate_sweeps(it.V, G, B)
-        it.V_changed()
+        sweep_U(it)
+        sweep_V(it)
 
 
 class AcceleratedHALS(Method):
@@ -44,6 +42,7 @@ class AcceleratedHALS(Method):
     """
 
     name = "a-hals"
+    one_pass = True
     in_blocks = True
 
     def __init__(self, alpha: float = 0.5, progress: float = 0.1) -> None:
@@ -60,18 +59,8 @@ class AcceleratedHALS(Method):
 
     def step(self, it: Iterate, objective: float) -> None:
         sweeps_U, sweeps_V = self.sweeps(it)
-        self.update_U(it, sweeps_U)
-        self.update_V(it, sweeps_V)
-
-    def update_U(self, it: Iterate, sweeps: int) -> None:
-        G, B = it.normal_U()
-        coordinate_sweeps(it.U, G, B, max_sweeps=sweeps, progress=self.progress)
-        it.U_changed()
-
-    def update_V(self, it: Iterate, sweeps: int) -> None:
-        G, B = it.normal_V()
-        coordinate_sweeps(it.V, G, B, max_sweeps=sweeps, progress=self.progress)
-        it.V_changed()
+        sweep_U(it, sweeps_U, self.progress)
+        sweep_V(it, sweeps_V, self.progress)
 
 
 class ExtrapolatedHALS(AcceleratedHALS):
@@ -118,15 +107,10 @@ class ExtrapolatedHALS(AcceleratedHALS):
             self._cap = min(1.0, self.cap_growth * self._cap)
         self._best = objective
 
-        U_old, V_old = self._plain
+        U, V = self._plain
         sweeps_U, sweeps_V = self.sweeps(it)
-        self.update_U(it, sweeps_U)
-        U_new = _extrapolate(it.U, U_old, self.beta)
-        it.U_changed()
-        self.update_V(it, sweeps_V)
-        V_new = _extrapolate(it.V, V_old, self.beta)
-        it.V_changed()
-        self._plain = U_new, V_new
+        sweep_U(it, sweeps_U, self.progress, Momentum(U, self.beta))
+        sweep_V(it, sweeps_V, self.progress, Momentum(V, self.beta))
 
     def _restart(self, it: Iterate) -> None:
         """Fall back to the last pair before extrapolation."""
@@ -136,13 +120,3 @@ class ExtrapolatedHALS(AcceleratedHALS):
         it.set_V(V.copy(order="F"))
         self._cap = self._last_beta
         self.beta /= self.shrink
-
-
-def _extrapolate(F: np.ndarray, old: np.ndarray, beta: float) -> np.ndarray:
-    """F <- max(0, F + beta (F - old)) in place; returns the F before, stored in `old`."""
-    new = F.copy(order="F")
-    np.subtract(F, old, out=old)
-    old *= np.asarray(beta, F.dtype)
-    F += old
-    np.maximum(F, 0, out=F)
-    return new

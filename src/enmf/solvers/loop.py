@@ -20,13 +20,14 @@ def descend(it: Iterate, method: Method, monitor: Monitor, *, phase: str = "desc
     with monitor.phase(phase) as counter:
         while True:
             iteration = counter.iterations
-            if method.reuses_products:
+            measured = iteration % interval == 0
+            if method.reuses_products and (measured or not (method.one_pass and it.one_pass)):
                 _ = it.XV  # the next step needs it, so it is charged
             with monitor.measuring():
                 squared = it.squared_error()
                 objective = squared + it.squared_penalty()
                 error = math.sqrt(max(squared, 0.0))
-                kkt = kkt_residual(it) if iteration % interval == 0 else math.nan
+                kkt = kkt_residual(it) if measured else math.nan
             monitor.record(iteration, phase, error, kkt, it.U, it.V)
             status = monitor.verdict(iteration, max_iter, error, kkt, objective)
             if status is not None:
@@ -57,5 +58,9 @@ def run_stage(it: Iterate, method: Method, monitor: Monitor, *, phase: str, max_
 
 
 def _kkt_interval(it: Iterate, method: Method) -> int:
-    """Iterations between two KKT residuals: measuring them shall cost about a tenth of the steps."""
-    return max(1, min(10, math.ceil(10.0 * it.measuring_flops() / method.step_flops(it))))
+    """Iterations between two KKT residuals: measuring them shall cost about a tenth of the steps.
+
+    It needs X V, so that a step which would do with one pass takes two.
+    """
+    flops = it.measuring_flops() + it.rank * it.X.cost_per_column * (method.one_pass and it.X.narrow)
+    return max(1, min(10, math.ceil(10.0 * flops / method.step_flops(it))))
