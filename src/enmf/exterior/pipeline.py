@@ -16,7 +16,7 @@ import numpy as np
 from enmf.exterior import feasibility
 from enmf.exterior.core import lift, make_core, sample_rows
 from enmf.exterior.rotation import ROUNDING, STARTS, Rotation, negative_share, rotate, spread
-from enmf.exterior.svd import KINDS, Spectrum, glance, plan, power, refine, truncated_svd
+from enmf.exterior.svd import KINDS, LEAST_OVERSAMPLING, Spectrum, glance, plan, power, refine, truncated_svd
 from enmf.iterate import Iterate
 from enmf.matrix import LowRankMatrix, Matrix
 from enmf.matrix.rows import fortran
@@ -29,6 +29,7 @@ ROTATION_ROWS = 20  # rows of the sample that is rotated, for each column
 ROTATION_PASSES = 20  # passes over X whose cost may be spent on rotations beyond the first
 LOW_RANK = 0.2  # relative error of the SVD below which data are nearly of low rank
 HARDLY_EXPLAINED = 0.95  # relative error of the SVD above which starts differ by hundredths of a percent
+FEW_COLUMNS = 0.9  # the same of a sample of the rows, which flatters; no columns beyond the least are worth a product
 NEARLY = 1e-2  # negative mass of the spread start below which an accurate SVD pays
 NEGLIGIBLE = 0.005  # share of the relative error below which negative mass is clipped: the error grows by 0.1 % at most
 
@@ -159,6 +160,8 @@ def _decompose(X: Matrix, rank: int, options: ExteriorOptions, monitor: Monitor,
         if kind != "randomized":
             return truncated_svd(X, rank, kind=kind, rng=rng)
         first = glance(X, width, rng)
+        if first.relative_error(rank) > FEW_COLUMNS:
+            first = first.truncated(rank + LEAST_OVERSAMPLING)
         turn = spread(rank).astype(X.dtype)
         if negative_share(*(matmul(F, turn) for F in first.factors(rank))) >= NEARLY:
             return power(X, first, options.power_iterations)
@@ -223,6 +226,7 @@ def _rotate(
                 max_iter=iterations,
                 rho=options.rotation_rho,
                 adapt=options.adaptive_rho,
+                enough=enough,
                 rng=rng,
                 stop=monitor.out_of_time,
             )

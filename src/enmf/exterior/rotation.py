@@ -81,8 +81,8 @@ class _Admm:
             self.rho *= factor
             self.Y /= factor
 
-    def finished(self) -> bool:
-        if self.best_mass <= ROUNDING:
+    def finished(self, enough: float) -> bool:
+        if self.best_mass <= enough:
             return True
         if self.iterations < STAGNATION_WINDOW:
             return False
@@ -99,6 +99,7 @@ def rotate(
     rho: float = 1.0,
     adapt: bool = True,
     dual: float = 0.0,
+    enough: float = ROUNDING,
     rng: np.random.Generator | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Rotation:
@@ -114,6 +115,8 @@ def rotate(
         Step of the augmented term for W of unit mean absolute entry, and whether it follows the residuals.
     dual : float
         Every entry of Y at iteration 0 (the paper's pseudo-code leaves it open; 0 is better on sparse data).
+    enough : float
+        Negative mass at which the iteration ends.
     rng : numpy.random.Generator
         For the start "random".
     stop : callable
@@ -124,7 +127,7 @@ def rotate(
     if scale > 0:
         W /= scale
     run = _Admm(W, first_rotation(start, W.shape[1], rng), rho, adapt, dual)
-    while run.iterations < max_iter and not run.finished() and not stop():
+    while run.iterations < max_iter and not run.finished(enough) and not stop():
         run.step()
     R = run.best_R
     return Rotation(
@@ -145,9 +148,7 @@ def negative_share(*factors: np.ndarray) -> float:
 
 def procrustes(M: np.ndarray) -> np.ndarray:
     """The orthogonal R that maximizes trace(Rᵀ M)."""
-    C, _, Dt = parallel.lapack(
-        np.linalg.svd, M
-    )  # numpy, not scipy: each brings its own BLAS, whose threads would fight
+    C, _, Dt = parallel.lapack(np.linalg.svd, M)  # eigenvectors of MᵀM take as long
     return C @ Dt
 
 

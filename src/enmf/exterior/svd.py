@@ -33,6 +33,7 @@ KINDS = ("auto", "exact", "krylov", "randomized")
 EXACT_SIDE = 1024  # "auto" is exact up to this smaller side
 ROUNDING = 64 * np.finfo(np.float64).eps  # of ||X||², in sums of squares and of eigenvalues
 FAILURE = 1e-9  # probability that the bound of an iterative SVD is too high
+LEAST_OVERSAMPLING = 10  # triplets beyond the rank
 SAMPLED_ROWS = 8  # rows of the sample that begins a randomized SVD, for each column of the block
 ROUGH, REFINED = 3e-4, 1e-6  # steps of `refine` that reduce the error by less: a first spectrum, the last one
 LARGEST = 6  # columns of the basis of `refine`, in widths
@@ -67,13 +68,16 @@ class Spectrum:
 
     def leading(self, rank: int) -> Spectrum:
         """As many triplets as `truncated_svd` computes for this rank, so that one SVD serves every smaller rank."""
-        width = rank + default_oversampling(rank)
+        return self.truncated(rank + default_oversampling(rank))
+
+    def truncated(self, width: int) -> Spectrum:
+        """The first `width` triplets."""
         return replace(self, U=self.U[:, :width], s=self.s[:width], V=self.V[:, :width], bounds=self.bounds[:width])
 
 
 def default_oversampling(rank: int) -> int:
     """Triplets beyond the rank, for the surrogate matrix and the bound."""
-    return max(10, min(rank, 40))
+    return max(LEAST_OVERSAMPLING, min(rank, 40))
 
 
 def truncated_svd(
