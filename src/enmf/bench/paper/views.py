@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 
 from scipy.stats import ttest_rel
 
-from enmf.bench.paper.ablation import FIXED_STEP, RANDOMIZED, STRATEGIES
+from enmf.bench.paper.ablation import FIXED_STEP, RANDOMIZED, SIXTH, STRATEGIES
 from enmf.bench.paper.complexity import FORMULA, slope
 from enmf.bench.paper.published import figure, figures
-from enmf.bench.paper.runs import OPPONENTS
+from enmf.bench.paper.runs import LETTER, OPPONENTS
 from enmf.bench.paper.tidy import number
 
 Rows = list[dict[str, str]]
-ALL = ("enmf", *OPPONENTS)
+ALL = ("enmf", LETTER, *OPPONENTS)
 OF_PAPER = {"audio_waveform": "audio", "imdb": "rcv1", "generated": "rcv1"}
 
 
@@ -235,7 +235,7 @@ def minima(rows: Rows) -> list[View]:
         pivot(rows, ALL, lambda row: f"{row['status']}, {fmt(number(row.get('kkt')), 2)}", "Status, kkt (scale-free)"),
         pivot(rows, ALL, both, "delta, sigma (paper)"),
         pivot(rows, ALL, lambda row: f"{number(row.get('ratio')):.5f}", "Error / bound"),
-        pivot(others, OPPONENTS, related, "u %, v %, e_d, e_m against eNMF (paper)"),
+        pivot(others, ALL, related, "u %, v %, e_d, e_m against eNMF (paper)"),
     ]
 
 
@@ -365,7 +365,7 @@ def ablation(rows: Rows) -> list[View]:
         paper = figure("ablation, projection, equal time", data, rank, row["method"])
         return beside(f"{number(row['error_ratio']):.4f}", paper, 3)
 
-    names = (*STRATEGIES, FIXED_STEP, RANDOMIZED)
+    names = (*STRATEGIES, SIXTH, FIXED_STEP, RANDOMIZED)
     of_error, of_time = pick(rows, protocol="equal error"), pick(rows, protocol="equal time")
     return [
         pivot(
