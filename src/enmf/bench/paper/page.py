@@ -13,15 +13,16 @@ from rich.table import Table as RichTable
 from enmf.bench.paper import pictures
 from enmf.bench.paper.case import REPRODUCTIONS, Reproduction
 from enmf.bench.paper.runner import read
+from enmf.bench.paper.runs import TOL
 from enmf.bench.paper.views import VIEWS, View
 from enmf.report.page import _document, _section, _table
 
 WIDTH = 260  # columns of the printed tables; a narrow terminal wraps them
-INTRODUCTION = """<p class="verdict">The tables and figures of <i>An Exterior Method for Nonnegative Matrix
+INTRODUCTION = f"""<p class="verdict">The tables and figures of <i>An Exterior Method for Nonnegative Matrix
 Factorization</i> (ICML 2026), made again. Figures in brackets are the paper's, all others were measured here.</p>
 <p>The judge is the Eckart-Young bound: no factorization of rank r, nonnegative or not, has a smaller error than the
-truncated SVD. <i>error / bound</i> of 1 is a proven optimum. <i>kkt</i> is the scale-free KKT residual; at most 1e-5 is
-a stationary point. Seconds depend on machine and implementation, their ratios less so.</p>"""
+truncated SVD. <i>error / bound</i> of 1 is a proven optimum. <i>kkt</i> is the scale-free KKT residual; at most
+{TOL:.0e} is a stationary point. Seconds depend on machine and implementation, their ratios less so.</p>"""
 
 
 def views_of(name: str, rows: list[dict[str, str]]) -> tuple[list[View], list[str]]:

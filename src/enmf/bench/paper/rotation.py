@@ -24,40 +24,45 @@ from enmf.validation import Problem, make_rng
 @reproduces(
     "rotation",
     ("rotation alone", "one-shot"),
-    "Rotation alone, at the paper's full size (5000 x 5000, inner rank 1000)",
-    tiny={"side": 60, "snrs": (60,), "ranks": {2: 20}, "limit": 5.0},
+    "Rotation alone: synthetic data at the paper's full size (5000 x 5000, inner rank 1000), and Audio",
+    tiny={"side": 60, "snrs": (60,), "ranks": {2: 20}, "audio": {}, "limit": 5.0},
     small={
         "side": 5000,
         "snrs": (60, 80, 100, 40, 20),
         "ranks": {50: 2000, 200: 400, 500: 400},
+        "audio": {40: 600, 80: 600},
         "limit": 20.0,
         "whole": 200,
     },
-    paper={"side": 5000, "snrs": SNRS, "ranks": dict.fromkeys((50, 100, 200, 400, 500), 5000), "limit": 3600.0},
+    paper={
+        "side": 5000,
+        "snrs": SNRS,
+        "ranks": dict.fromkeys((50, 100, 200, 400, 500), 5000),
+        "audio": dict.fromkeys((40, 80, 100), 5000),
+        "limit": 3600.0,
+    },
 )
 def rotation(
-    side: int, snrs: tuple[int, ...], ranks: dict[int, int], limit: float, whole: int = 10**9
+    side: int,
+    snrs: tuple[int, ...],
+    ranks: dict[int, int],
+    audio: dict[int, int],
+    limit: float,
+    whole: int = 10**9,
 ) -> Iterator[Case]:
     """Three points of one exact SVD: the spread start (a Householder reflection that sends the leading direction to
-    (1, ..., 1)/sqrt(r), no iteration), Algorithm 1 from there until nothing is negative or the negative mass no longer
-    falls, and, for the smallest r, Algorithm 1 from the identity (as in the paper). Negative entries are then set to
-    zero: the ratio of that error to the bound says whether rotation alone arrives. Last, for the smallest r and
-    wherever rotation does not arrive, the whole of eNMF for a limited time of descent, against the same bound (the
-    small size: not for the largest r)."""
-    for snr in snrs:
-        for rank, iterations in ranks.items():
-            data = f"synthetic-{snr}-{side}"
+    (1, ..., 1)/sqrt(r), no iteration), Algorithm 1 from there until nothing is negative, the negative mass no longer
+    falls or a cap, and, for the smallest r, Algorithm 1 from the identity (as in the paper). Negative entries are then
+    set to zero: the ratio of that error to the bound says whether rotation alone arrives. Last, on synthetic data for
+    the smallest r and wherever rotation does not arrive, the whole of eNMF for a limited time of descent, against the
+    same bound (the small size: not for the largest r)."""
+    sets = {f"synthetic-{snr}-{side}": ranks for snr in snrs} | {"audio_waveform": audio}
+    for data, caps in sets.items():
+        for rank, cap in caps.items():
+            seconds = limit if rank <= whole and caps is ranks else 0.0
             yield Case(
                 {"data": data, "rank": rank},
-                partial(
-                    _points,
-                    data,
-                    rank,
-                    width=max(ranks),
-                    iterations=iterations,
-                    limit=limit if rank <= whole else 0.0,
-                    letter=rank == min(ranks),
-                ),
+                partial(_points, data, rank, max(caps), cap, limit=seconds, letter=rank == min(caps)),
             )
 
 
