@@ -9,13 +9,25 @@ from pathlib import Path
 from typing import Any
 
 from enmf.bench.paper.published import figure, said
-from enmf.bench.paper.runs import OPPONENTS
+from enmf.bench.paper.runs import MET, OPPONENTS
 from enmf.bench.paper.tidy import number
 from enmf.bench.paper.views import ALL, Rows, in_paper, pick, settings
 
 FLOOR = 1e-9  # of a relative error in a picture
 BLUE, RED, GREY, GREEN = "#0b5fa5", "#b3261e", "#5b6875", "#2f855a"
-COLORS = ("#0b5fa5", "#c2570c", "#2f855a", "#8b5cf6", "#b7791f", "#d53f8c", "#0d9488", "#64748b", "#7c2d12", "#111827")
+COLORS = (
+    "#0b5fa5",
+    "#c2570c",
+    "#2f855a",
+    "#8b5cf6",
+    "#b7791f",
+    "#d53f8c",
+    "#0d9488",
+    "#64748b",
+    "#7c2d12",
+    "#111827",
+    "#f59e0b",
+)
 
 
 def available() -> bool:
@@ -178,14 +190,15 @@ def rotation(rows: Rows) -> Any:
     rows = [row for row in rows if row["data"].startswith("synthetic")]
     ranks = sorted({int(row["rank"]) for row in rows})
     for color, rank in zip(COLORS, ranks):
-        points = {}
+        points: dict[int, float] = {}
         for row in rows:
-            if row.get("rank") == str(rank) and row.get("point") in ("spread start", "Algorithm 1 from spread"):
-                points[int(row["data"].split("-")[1])] = max(number(row["ratio"]) - 1.0, 1e-9)
+            if row["rank"] == str(rank) and row["point"] != "eNMF":
+                snr = int(row["data"].split("-")[1])
+                points[snr] = min(points.get(snr, math.inf), max(number(row["ratio"]) - 1.0, FLOOR))
         x = sorted(points)
         axis.plot(x, [points[v] for v in x], "o-", ms=4, color=color, label=f"r = {rank}")
-    axis.axhline(1e-6, color=RED, ls="--", lw=1, label="certified optimum")
-    axis.set(yscale="log", xlabel="SNR, dB", ylabel="error / bound - 1 after rotation and clipping")
+    axis.axhline(MET - 1.0, color=RED, ls="--", lw=1, label="certified optimum")
+    axis.set(yscale="log", xlabel="SNR, dB", ylabel="error / bound - 1 after rotation")
     axis.legend(fontsize=7, frameon=False)
     return picture
 

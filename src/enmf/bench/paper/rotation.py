@@ -52,10 +52,10 @@ def rotation(
 ) -> Iterator[Case]:
     """Three points of one exact SVD: the spread start (a Householder reflection that sends the leading direction to
     (1, ..., 1)/sqrt(r), no iteration), Algorithm 1 from there until nothing is negative, the negative mass no longer
-    falls or a cap, and, for the smallest r, Algorithm 1 from the identity (as in the paper). Negative entries are then
-    set to zero: the ratio of that error to the bound says whether rotation alone arrives. Last, on synthetic data for
-    the smallest r and wherever rotation does not arrive, the whole of eNMF for a limited time of descent, against the
-    same bound (the small size: not for the largest r)."""
+    falls or a cap, and, for the smallest r and where that does not arrive, Algorithm 1 from the identity (as in the
+    paper). Negative entries are then set to zero: the ratio of that error to the bound says whether rotation alone
+    arrives. Last, on synthetic data for the smallest r and wherever rotation does not arrive, the whole of eNMF for a
+    limited time of descent, against the same bound (the small size: the last two not for the largest r)."""
     sets = {f"synthetic-{snr}-{side}": ranks for snr in snrs} | {"audio_waveform": audio}
     for data, caps in sets.items():
         for rank, cap in caps.items():
@@ -83,10 +83,12 @@ def _points(data: str, rank: int, width: int, iterations: int, limit: float, let
     bound = spectrum.lower_bound(rank)
     turn = partial(_point, target, U, V, bound)
     points: list[Row] = [{"point": "spread start", "rotation_iterations": 0, **turn(spread(rank).astype(U.dtype))}]
-    starts: dict[str, dict[str, Any]] = {"spread": {}} if points[0]["negative_entries"] > 0.0 else {}
-    if letter:
-        starts["identity"] = {"adapt": False}
-    for start, options in starts.items():
+    starts: list[tuple[str, dict[str, Any]]] = [("spread", {}), ("identity", {"adapt": False})]
+    for start, options in starts:
+        arrived = any(row["ratio"] <= MET for row in points)
+        wanted = letter or (limit > 0.0 and not arrived) if start == "identity" else points[0]["negative_entries"] > 0.0
+        if not wanted:
+            continue
         began = time.perf_counter()
         found = rotate(U, V, start=start, max_iter=iterations, **options)
         spent = {"rotation_iterations": found.iterations, "rotation_seconds": time.perf_counter() - began}

@@ -227,7 +227,7 @@ def _ends(row: dict[str, str]) -> tuple[float, float, float]:
 
 def feasible(rows: Rows) -> list[View]:
     most = said("first_feasible").high
-    columns = ("data", "rank", "status", "feasible_error", "final_error", "increase", "bound")
+    columns = ("data", "rank", "status", "feasible_error", "final_error", "increase", "bound", "kkt")
     return [
         plain(
             rows,
@@ -253,7 +253,22 @@ def minima(rows: Rows) -> list[View]:
         pivot(rows, ALL, both, "delta, sigma (paper)"),
         pivot(rows, ALL, lambda row: f"{number(row.get('ratio')):.5f}", "Error / bound"),
         pivot(others, ALL, related, "u %, v %, e_d, e_m against eNMF (paper)"),
+        _verdicts(others),
     ]
+
+
+def _verdicts(rows: Rows) -> View:
+    """How many settings end in E, TE and NE, by method, beside the paper's tables 12 and 13."""
+    printed = figures("Table 12") + figures("Table 13")
+    lines = []
+    for name in ALL:
+        of = pick(rows, method=name)
+        paper = [row["value"] for row in printed if row["method"] == name]
+        if of:
+            found = counts(of)
+            cells = [beside(str(found[word]), paper.count(word) if paper else math.nan) for word in ("E", "TE", "NE")]
+            lines.append((name, *cells, found["NE, stationary"]))
+    return View("Settings with E, TE and NE against eNMF (paper)", ("method", "E", "TE", "NE", "NE, stationary"), lines)
 
 
 def counts(rows: Rows) -> dict[str, int]:
