@@ -1,6 +1,9 @@
 """Reproductions of the paper, end to end at tiny sizes: structure, the bound, the page and the claims; no times."""
 
+import ast
 import csv
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,8 +15,9 @@ from enmf.bench.data import matrix
 from enmf.bench.paper import published, views
 from enmf.bench.paper.case import Case, Reproduction
 from enmf.bench.paper.claims import CLAIMS, judge
+from enmf.bench.paper.claims.claim import by, listed, span, verdict
 from enmf.bench.paper.complexity import slope
-from enmf.bench.paper.runs import OPPONENTS
+from enmf.bench.paper.runs import LETTER, OPPONENTS
 
 
 def table(folder, name):
@@ -26,7 +30,7 @@ def check_contest(rows, X, rank, opponents):
     bound = slow.bound(X, rank)
     for protocol in ("equal-time", "equal-error"):
         assert next(row["method"] for row in rows if row["protocol"] == protocol) == "enmf"
-        assert {row["method"] for row in rows if row["protocol"] == protocol} == {"enmf", *opponents}
+        assert {row["method"] for row in rows if row["protocol"] == protocol} == {"enmf", LETTER, *opponents}
     for row in rows:
         assert float(row["bound"]) == pytest.approx(bound, rel=1e-5)
         assert float(row["error"]) >= bound * (1 - 1e-6)
@@ -124,3 +128,103 @@ def test_claims_say_what_is_missing():
     for one in CLAIMS:
         assert judge(one, {})[0] == "not run"
         assert set(one.tables) <= set(paper.REPRODUCTIONS)
+
+
+NAMES = r"[Tt]able \d+|MovieLens 1M|movielens_1m|paper, 1M|RCV1|R1|@10|bound - 1|Algorithm 1|#[0-9a-f]{6}"
+
+
+def sentences(path):
+    """Texts of a module, without docstrings, format codes and names of tables."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    skipped = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FormattedValue) and node.format_spec is not None:
+            skipped |= {id(part) for part in ast.walk(node.format_spec)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
+            yield re.sub(NAMES, "", node.value)
+
+
+def test_no_sentence_holds_a_figure():
+    """What we measured comes from the tables, what the paper says from figures.csv."""
+    home = Path(paper.__file__).parent
+    typed = []
+    for path in [*sorted((home / "claims").glob("*.py")), home / "views.py", home / "pictures.py"]:
+        # "+.3f" and the like are format codes, a lone sign is no sentence
+        texts = (text for text in sentences(path) if " " in text.strip())
+        typed += [f"{path.name}: {text}" for text in texts if re.search(r"\d", text)]
+    assert not typed
+
+
+def test_ranges_of_the_claims_are_those_of_the_papers_tables():
+    def gains(table, data, ranks, best, gain):
+        of = [[published.figure(table, data, rank, name) for name in ("enmf", *OPPONENTS)] for rank in ranks]
+        return [gain(ours, best(others)) for ours, *others in of]
+
+    faces = gains("Table 5", "faces", (5, 10, 15, 20, 25), max, lambda ours, other: ours - other)
+    digits = gains("Table 6", "digits", (10, 20, 40, 80, 100), max, lambda ours, other: ours - other)
+    audio = gains("Table 4", "audio", (10, 20, 40, 80, 100), min, lambda ours, other: 1 - ours / other)
+    face = gains("Table 4", "face", (5, 10, 15, 20, 25), min, lambda ours, other: 1 - ours / other)
+    synthetic = [
+        other
+        for snr in (20, 40, 60, 80, 100)
+        for other in gains("Table 3", f"synthetic-{snr}", (50, 100, 200, 400, 500), min, lambda ours, other: other - 1)
+    ]
+    counts = [
+        int(row["value"])
+        for kind in ("synthetic", "real")
+        for row in published.figures(f"orthogonality, {kind}", quantity="iterations")
+    ]
+    for name, low, high in (
+        ("faces", min(faces), max(faces)),
+        ("digits", min(digits), max(digits)),
+        ("real_equal_time", min(audio), max(face)),
+        ("synthetic_opponents", min(synthetic), max(synthetic)),
+        ("orthogonal", min(counts), max(counts)),
+    ):
+        said = published.said(name)
+        assert (said.low, said.high) == (pytest.approx(low, abs=5e-4), pytest.approx(high, abs=5e-4)), name
+
+
+def test_verdicts_say_where():
+    assert verdict({"a": True, "b": True}) == "holds"
+    assert verdict({"a": False}) == "does not hold"
+    assert verdict({"a": True, "b": False, "c": False}) == "holds only in 1 of 3 settings: a"
+    assert verdict({"a": True, "b": False, "c": True}) == "holds only in 2 of 3 settings: all but b"
+    with pytest.raises(ValueError, match="no setting"):
+        verdict({})
+    rows = [{"data": "x", "rank": "2", "ratio": "1"}, {"data": "x", "rank": "3", "ratio": "2"}]
+    assert by(rows, lambda row: row["ratio"] == "1") == "holds only in 1 of 2 settings: x r = 2"
+    assert span([3.0, 1.0, 2.0], ".1f") == "1.0 to 3.0"
+    assert span([2.0, 2.0], ".1f") == "2.0"
+    assert listed([str(k) for k in range(10)]).endswith("7 and 2 more")
+
+
+def test_verdicts_follow_the_rows():
+    """The same claim, judged by rows that say the opposite."""
+    one = next(one for one in CLAIMS if one.judge.__name__ == "rotation_alone")
+    point = {"data": "synthetic-60-5000", "rank": "50", "point": "spread start", "rotation_iterations": "0"}
+    arrived = {**point, "negative_entries": "0", "ratio": "1.0000001", "status": "global_optimum"}
+    outside = {**point, "rank": "500", "negative_entries": "0.01", "ratio": "1.3", "status": "outside"}
+    assert judge(one, {"rotation": [arrived]})[0] == "holds"
+    assert judge(one, {"rotation": [outside]})[0] == "does not hold"
+    word, text = judge(one, {"rotation": [arrived, outside]})
+    assert word == "holds only in 1 of 2 settings: 60 dB r = 50"
+    assert "1.300000" in text
+    assert judge(one, {"rotation": [{"status": "failed: no memory"}]})[0] == "not decided"
+
+
+def test_overview_counts_cases_and_their_seconds(tmp_path):
+    def cases():
+        for name in ("a", "b"):
+            yield Case({"data": name}, lambda: {"status": "done"})
+
+    one = Reproduction("thing", ("table 0",), "", "", {"tiny": {}}, cases)
+    assert [line["done"] for line in paper.overview([one], "tiny", tmp_path)] == [0]
+    for _ in range(2):  # made again, they are counted once
+        paper.run([one], "tiny", tmp_path, again=True, say=lambda line: None)
+    (line,) = paper.overview([one], "tiny", tmp_path)
+    assert (line["done"], line["cases"]) == (2, 2)
+    with (tmp_path / "tiny" / "about.csv").open(newline="") as file:
+        (about,) = csv.DictReader(file)
+    assert about["cases"] == "2"

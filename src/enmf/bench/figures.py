@@ -67,6 +67,7 @@ def error_at_feasibility(X: Any, ranks: Iterable[int], *, data: str = "", random
             "final_error": final.error,
             "increase": feasible.error / final.error - 1.0 if final.error > 0 else np.inf,
             "bound": final.certificate.lower_bound,
+            "kkt": final.certificate.kkt,
             "status": final.status,
         }
 

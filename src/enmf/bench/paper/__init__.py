@@ -12,7 +12,7 @@ from enmf.bench.paper import sparse, complexity
 from enmf.bench.paper.case import REPRODUCTIONS, SIZES, find
 from enmf.bench.paper.claims import write_claims
 from enmf.bench.paper.page import show, write_page
-from enmf.bench.paper.runner import run
+from enmf.bench.paper.runner import overview, run
 
 __all__ = [
     "REPRODUCTIONS",
@@ -25,6 +25,7 @@ __all__ = [
     "exact",
     "features",
     "find",
+    "overview",
     "phases",
     "rotation",
     "run",

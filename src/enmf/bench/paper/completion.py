@@ -18,7 +18,7 @@ from enmf.completion import complete
 from enmf.datasets import leave_one_out, load, split_by_row
 
 METHODS = ("enmc", "masked-mu", "masked-scd", "adm")
-RIDGES = (0.03, 0.05, 0.08, 0.12)
+RIDGES = (0.03, 0.06, 0.12)
 CLIP = (1.0, 5.0)
 SEEDS = range(5)
 

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from enmf.bench.paper.case import Case, Row, reproduces
-from enmf.bench.paper.runs import problem, run, warm
+from enmf.bench.paper.runs import LETTER, problem, run, warm
 from enmf.bench.protocols import Goal
 
 FORMULA: dict[str, Callable[[float, float], float]] = {
@@ -42,8 +42,8 @@ def _cost(side: int, rank: int) -> Row:
     data = f"synthetic-20-{side}"
     warm(problem(data), "hals")
     options = {"svd": "randomized", "rotation": "identity", "rotation_iterations": 10, "sample": False}
-    run(data, rank, "enmf", "exterior", Goal(0.0), preset="paper", options=options)
-    result = run(data, rank, "enmf", "exterior", Goal(0.0), preset="paper", options=options)
+    run(data, rank, LETTER, goal=Goal(0.0), options=options)
+    result = run(data, rank, LETTER, goal=Goal(0.0), options=options)
     plain = run(data, rank, "hals", "random-0", Goal(0.5), tol=0.0)
     times = [row.seconds for row in plain.trace if row.phase == "descent"]
     phases = result.phases

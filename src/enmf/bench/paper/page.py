@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import html
+import re
 from pathlib import Path
+from typing import Any
 
 from rich.box import SIMPLE
 from rich.console import Console
@@ -12,16 +14,25 @@ from rich.table import Table as RichTable
 
 from enmf.bench.paper import pictures
 from enmf.bench.paper.case import REPRODUCTIONS, Reproduction
+from enmf.bench.paper.claims import CLAIMS, judge
 from enmf.bench.paper.runner import read
+from enmf.bench.paper.runs import TOL
 from enmf.bench.paper.views import VIEWS, View
 from enmf.report.page import _document, _section, _table
 
+STYLE = """<style>
+table.sortable td { white-space: pre; }
+table.contents th, table.contents td { text-align: left; }
+table.contents td:first-child { white-space: normal; }
+code { font-size: .92em; background: var(--card); border-radius: .25rem; padding: 0 .2rem; }
+.figure { background: #fff; border-radius: .4rem; }
+</style>"""
 WIDTH = 260  # columns of the printed tables; a narrow terminal wraps them
-INTRODUCTION = """<p class="verdict">The tables and figures of <i>An Exterior Method for Nonnegative Matrix
+INTRODUCTION = f"""<p class="verdict">The tables and figures of <i>An Exterior Method for Nonnegative Matrix
 Factorization</i> (ICML 2026), made again. Figures in brackets are the paper's, all others were measured here.</p>
 <p>The judge is the Eckart-Young bound: no factorization of rank r, nonnegative or not, has a smaller error than the
-truncated SVD. <i>error / bound</i> of 1 is a proven optimum. <i>kkt</i> is the scale-free KKT residual; at most 1e-5 is
-a stationary point. Seconds depend on machine and implementation, their ratios less so.</p>"""
+truncated SVD. <i>error / bound</i> of 1 is a proven optimum. <i>kkt</i> is the scale-free KKT residual; at most
+{TOL:.0e} is a stationary point. Seconds depend on machine and implementation, their ratios less so.</p>"""
 
 
 def views_of(name: str, rows: list[dict[str, str]]) -> tuple[list[View], list[str]]:
@@ -36,10 +47,10 @@ def write_page(size: str, folder: Path) -> Path:
     """Figures and page from the tables that are there; the path of the page."""
     tables = read(folder, size)
     about = {row["name"]: row for row in tables.get("about", [])}
-    parts = [INTRODUCTION, _contents(tables)]
+    parts = [STYLE, INTRODUCTION, _contents(tables)]
     for name, one in REPRODUCTIONS.items():
         if name in tables:
-            parts.append(_part(one, tables[name], about.get(name, {}), folder / size))
+            parts.append(_part(one, tables, about.get(name, {}), folder / size))
     page = folder / ("index.html" if size == "small" else f"{size}.html")
     page.write_text(_document(f"The paper, reproduced ({size} size)", "".join(parts)), encoding="utf-8")
     return page
@@ -57,13 +68,49 @@ def _contents(tables: dict[str, list[dict[str, str]]]) -> str:
         for title, shows, file, count in rows
     )
     head = "<tr><th>what</th><th>in the paper</th><th>table</th><th>rows</th></tr>"
-    return _section("Contents", f'<div class="scroll"><table><thead>{head}</thead><tbody>{body}</tbody></table></div>')
+    return _section(
+        "Contents",
+        f'<div class="scroll"><table class="contents"><thead>{head}</thead><tbody>{body}</tbody></table></div>',
+    )
 
 
-def _part(one: Reproduction, rows: list[dict[str, str]], about: dict[str, str], folder: Path) -> str:
+def _words(text: str) -> str:
+    """Plain text with `names`."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
+
+
+def _claims(name: str, tables: dict[str, list[dict[str, str]]]) -> str:
+    """The claims that this table decides, with their verdicts."""
+    lines = [
+        f"<li>{html.escape(claim.said.text)} <b>{html.escape(judge(claim, tables)[0])}</b></li>"
+        for claim in CLAIMS
+        if claim.tables[0] == name
+    ]
+    return f"<p>The paper's claims (evidence in docs/paper.md):</p><ul>{''.join(lines)}</ul>" if lines else ""
+
+
+def _two_lines(cell: Any) -> Any:
+    """Ours, and below it the paper's in brackets."""
+    return cell.replace(" (", "\n(") if isinstance(cell, str) else cell
+
+
+def _figure(path: Path, title: str) -> str:
+    """A picture that shrinks to three quarters of its size and is then scrolled."""
+    picture = path.read_bytes()
+    found = re.search(rb'width="([0-9.]+)pt"', picture)
+    points = float(found[1]) if found else 500.0
+    return (
+        f'<div class="scroll"><img class="figure" alt="{html.escape(title)}" '
+        f'style="width:{points:.0f}pt;max-width:max(100%,{points:.0f}px)" '
+        f'src="data:image/svg+xml;base64,{base64.b64encode(picture).decode()}"></div>'
+    )
+
+
+def _part(one: Reproduction, tables: dict[str, list[dict[str, str]]], about: dict[str, str], folder: Path) -> str:
+    rows = tables[one.name]
     made = ", ".join(about[key] for key in ("date", "machine", "versions") if about.get(key))
     views, failed = views_of(one.name, rows)
-    pieces = [f'<p id="{one.name}">{html.escape(one.text)}</p>']
+    pieces = [f'<p id="{one.name}">{_words(one.text)}</p>', _claims(one.name, tables)]
     if about:
         pieces.append(
             f'<p class="soft">{html.escape(made)}; {float(about["seconds"]):.0f} s in all.</p>'
@@ -71,15 +118,11 @@ def _part(one: Reproduction, rows: list[dict[str, str]], about: dict[str, str], 
         )
     path = pictures.draw(one.name, rows, folder)
     if path is not None:
-        code = base64.b64encode(path.read_bytes()).decode()
-        pieces.append(
-            f'<img alt="{html.escape(one.title)}" style="max-width:100%;background:#fff;border-radius:.4rem" '
-            f'src="data:image/svg+xml;base64,{code}">'
-        )
+        pieces.append(_figure(path, one.title))
     for view in views:
         long = len(view.rows) > 12
-        table = _table(view.heads, view.rows)
-        caption = html.escape(view.caption)
+        table = _table(view.heads, [tuple(map(_two_lines, row)) for row in view.rows])
+        caption = _words(view.caption)
         pieces.append(
             f"<details{'' if long else ' open'}><summary>{caption}, {len(view.rows)} rows</summary>{table}</details>"
             if long

@@ -5,21 +5,26 @@ from __future__ import annotations
 import csv
 from functools import cache
 from importlib.resources import files
+from typing import NamedTuple
 
 from enmf.bench.paper.tidy import number
 
+PROSE = ("claim", "from", "to")  # quantities of a claim in words
+
 
 @cache
-def _all() -> list[dict[str, str]]:
+def _all() -> tuple[list[dict[str, str]], list[dict[str, str]]]:
+    """Figures of tables, and claims in words."""
     with (files("enmf.bench.paper") / "figures.csv").open(encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+        rows = list(csv.DictReader(file))
+    return [row for row in rows if row["quantity"] not in PROSE], [row for row in rows if row["quantity"] in PROSE]
 
 
 def figures(table: str, **wanted: object) -> list[dict[str, str]]:
     """Rows of one of the paper's tables."""
     return [
         row
-        for row in _all()
+        for row in _all()[0]
         if row["table"] == table and all(row[name] == str(value) for name, value in wanted.items())
     ]
 
@@ -32,4 +37,19 @@ def figure(table: str, data: str, rank: int | str, method: str, quantity: str | 
 
 
 def tables() -> list[str]:
-    return list(dict.fromkeys(row["table"] for row in _all()))
+    return list(dict.fromkeys(row["table"] for row in _all()[0]))
+
+
+class Said(NamedTuple):
+    """A claim of the paper: its words, where they are, and the range they give (nan where none)."""
+
+    text: str
+    where: str
+    low: float
+    high: float
+
+
+def said(name: str) -> Said:
+    rows = {row["quantity"]: row for row in _all()[1] if row["data"] == name}
+    low, high = (number(rows[end]["value"]) if end in rows else float("nan") for end in ("from", "to"))
+    return Said(rows["claim"]["value"], rows["claim"]["table"], low, high)

@@ -40,8 +40,10 @@ def run(
             if size not in one.sizes:
                 continue
             table = Tidy(folder / size / f"{one.name}.csv")
+            about = folder / size / "about.csv"
             if again:
                 table.rows = []
+                Tidy(about).replace({"name": one.name}, [])
             for case in one.cases(**one.sizes[size]):
                 if table.has(case.key):
                     continue
@@ -51,7 +53,7 @@ def run(
                 table.replace(case.key, _rows(case.run))
                 spent = time.perf_counter() - began
                 say(f"{one.name}: {', '.join(f'{k} {v}' for k, v in case.key.items())}  ({spent:.1f} s)")
-                _note(folder / size / "about.csv", one.name, size, spent, used)
+                _note(about, one.name, size, case.key, spent, used)
     return True
 
 
@@ -65,17 +67,44 @@ def _rows(make: Callable[[], Row | Iterable[Row]]) -> list[Row]:
         return [{"status": f"failed: {type(problem).__name__}: {' '.join(str(problem).split())}"[:200]}]
 
 
-def _note(path: Path, name: str, size: str, spent: float, threads: int) -> None:
+def _note(path: Path, name: str, size: str, key: Row, spent: float, threads: int) -> None:
     about = Tidy(path)  # as it is now: another run may write to it as well
-    before = sum(float(row["seconds"]) for row in about.of(name=name))
+    before = (about.of(name=name) or [{}])[0]
+    longest = float(before.get("longest_seconds") or 0.0)
     row = {
-        "seconds": round(before + spent, 1),
+        "cases": int(before.get("cases") or 0) + 1,
+        "seconds": round(float(before.get("seconds") or 0.0) + spent, 1),
+        "longest": before["longest"] if longest > spent else " ".join(str(value) for value in key.values()),
+        "longest_seconds": round(max(longest, spent), 1),
         "date": str(datetime.date.today()),
         "machine": f"{platform.machine()}, {threads} thread{'s' if threads > 1 else ''}",
         "versions": versions(),
         "command": f"python -m enmf.bench reproduce {name} --size {size} --threads {threads}",
     }
     about.replace({"name": name}, [row])
+
+
+def overview(chosen: list[Reproduction], size: str, folder: Path = FOLDER) -> list[Row]:
+    """What each reproduction shows, how many of its cases are there, and what they took."""
+    about = Tidy(folder / size / "about.csv")
+    lines = []
+    for one in chosen:
+        if size not in one.sizes:
+            continue
+        table = Tidy(folder / size / f"{one.name}.csv")
+        cases = [case.key for case in one.cases(**one.sizes[size])]
+        took = (about.of(name=one.name) or [{}])[0]
+        lines.append(
+            {
+                "name": one.name,
+                "shows": ", ".join(one.shows),
+                "done": sum(table.has(key) for key in cases),
+                "cases": len(cases),
+                "seconds": float(took.get("seconds") or 0.0),
+                "longest": f"{took.get('longest', '')} ({took['longest_seconds']} s)" if took.get("longest") else "",
+            }
+        )
+    return lines
 
 
 def versions() -> str:

@@ -34,10 +34,10 @@ def _sparse(data: str, shape: tuple[int, int]) -> Problem:
     "Large sparse text, equal error",
     tiny={"runs": (("generated", 3),), "shape": (400, 300), "patience": 2.0, "limit": 1.0},
     small={
-        "runs": (("imdb", 10), ("generated", 10), ("imdb", 20), ("generated", 40)),
+        "runs": (("imdb", 10), ("imdb", 20), ("generated", 10), ("generated", 40)),
         "shape": RCV1,
-        "patience": 3.0,
-        "limit": 30.0,
+        "patience": 2.0,
+        "limit": 20.0,
     },
     paper={
         "runs": tuple((data, rank) for data in ("imdb", "generated", "rcv1") for rank in (10, 20, 40, 80, 100)),
@@ -57,9 +57,9 @@ def reuters(runs: tuple[tuple[str, int], ...], shape: tuple[int, int], patience:
 def _reuters(data: str, rank: int, shape: tuple[int, int], patience: float, limit: float) -> Iterator[Row]:
     target = _sparse(data, shape)
     n, m = target.X.shape
-    size = {"rows": n, "columns": m, "density": target.X.raw().nnz / (n * m)}
+    size = {"density": target.X.raw().nnz / (n * m)}
     warm(target, *METHODS)
-    ours = run(target, rank, "enmf", "exterior", Goal(limit))
+    ours = run(target, rank, "enmf", goal=Goal(limit))
     bound, seconds = bound_of(target, rank), ours.trace[-1].seconds
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     yield {"method": "enmf", "start": "exterior", **facts(ours, bound), "time_ratio": 1.0, **size, "peak_GB": peak}

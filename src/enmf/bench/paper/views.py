@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 
 from scipy.stats import ttest_rel
 
-from enmf.bench.paper.ablation import FIXED_STEP, RANDOMIZED, STRATEGIES
+from enmf.bench.paper.ablation import FIXED_STEP, RANDOMIZED, SIXTH, STRATEGIES
 from enmf.bench.paper.complexity import FORMULA, slope
-from enmf.bench.paper.published import figure, figures
-from enmf.bench.paper.runs import OPPONENTS
+from enmf.bench.paper.published import figure, figures, said
+from enmf.bench.paper.runs import LETTER, OPPONENTS
 from enmf.bench.paper.tidy import number
 
 Rows = list[dict[str, str]]
-ALL = ("enmf", *OPPONENTS)
+ALL = ("enmf", LETTER, *OPPONENTS)
 OF_PAPER = {"audio_waveform": "audio", "imdb": "rcv1", "generated": "rcv1"}
 
 
@@ -87,8 +87,8 @@ def contest(rows: Rows, times: str, errors: str) -> list[View]:
         data, rank = in_paper(row["data"], row["rank"])
         table = "ANLS-BPP" if row["method"] == "anls-bpp" else times
         paper = figure(table, data, rank, row["method"]) / figure(table, data, rank, "enmf")
-        arrived = row["status"] == "target_reached" or row["method"] == "enmf"
-        return beside(("" if arrived else "> ") + fmt(number(row["time_ratio"]), 3), paper, 3)
+        there = arrived(row) or row["method"] == "enmf"
+        return beside(("" if there else "> ") + fmt(number(row["time_ratio"]), 3), paper, 3)
 
     ours = [row for row in of_time if row["method"] == "enmf"]
     columns = ("data", "rank", "status", "seconds", "error", "bound", "ratio", "kkt", "starts", "patience", "threads")
@@ -125,9 +125,19 @@ def paper_errors(data: str, rank: str) -> tuple[float, float]:
     return figure("Table 4", data, rank, "enmf"), min(figure("Table 4", data, rank, name) for name in OPPONENTS)
 
 
+def below(printed: float, row: dict[str, str]) -> bool:
+    """Whether a printed error is below the bound by more than half of its last digit."""
+    return printed + 0.005 < number(row["bound"])
+
+
 def below_bound(row: dict[str, str]) -> bool:
-    """Whether the printed error is below the bound by more than half of its last digit."""
-    return paper_errors(row["data"], row["rank"])[0] + 0.005 < number(row["bound"])
+    """The same of the paper's error of eNMF."""
+    return below(paper_errors(row["data"], row["rank"])[0], row)
+
+
+def arrived(row: dict[str, str]) -> bool:
+    """At equal error: whether the run has eNMF's error."""
+    return row["status"] in ("target_reached", "global_optimum")
 
 
 def rotation(rows: Rows) -> list[View]:
@@ -216,8 +226,15 @@ def _ends(row: dict[str, str]) -> tuple[float, float, float]:
 
 
 def feasible(rows: Rows) -> list[View]:
-    columns = ("data", "rank", "status", "feasible_error", "final_error", "increase", "bound")
-    return [plain(rows, columns, "Error at the first feasible point over the final one, minus 1 (paper: up to 0.12)")]
+    most = said("first_feasible").high
+    columns = ("data", "rank", "status", "feasible_error", "final_error", "increase", "bound", "kkt")
+    return [
+        plain(
+            rows,
+            columns,
+            f"Error at the first feasible point over the final one, minus one (paper: up to {most})",
+        )
+    ]
 
 
 def minima(rows: Rows) -> list[View]:
@@ -235,8 +252,23 @@ def minima(rows: Rows) -> list[View]:
         pivot(rows, ALL, lambda row: f"{row['status']}, {fmt(number(row.get('kkt')), 2)}", "Status, kkt (scale-free)"),
         pivot(rows, ALL, both, "delta, sigma (paper)"),
         pivot(rows, ALL, lambda row: f"{number(row.get('ratio')):.5f}", "Error / bound"),
-        pivot(others, OPPONENTS, related, "u %, v %, e_d, e_m against eNMF (paper)"),
+        pivot(others, ALL, related, "u %, v %, e_d, e_m against eNMF (paper)"),
+        _verdicts(others),
     ]
+
+
+def _verdicts(rows: Rows) -> View:
+    """How many settings end in E, TE and NE, by method, beside the paper's tables 12 and 13."""
+    printed = figures("Table 12") + figures("Table 13")
+    lines = []
+    for name in ALL:
+        of = pick(rows, method=name)
+        paper = [row["value"] for row in printed if row["method"] == name]
+        if of:
+            found = counts(of)
+            cells = [beside(str(found[word]), paper.count(word) if paper else math.nan) for word in ("E", "TE", "NE")]
+            lines.append((name, *cells, found["NE, stationary"]))
+    return View("Settings with E, TE and NE against eNMF (paper)", ("method", "E", "TE", "NE", "NE, stationary"), lines)
 
 
 def counts(rows: Rows) -> dict[str, int]:
@@ -247,11 +279,14 @@ def counts(rows: Rows) -> dict[str, int]:
 
 
 def relation(rows: Rows) -> list[View]:
+    range_ = said("scaled_rotation")
     columns = (
         *("data", "rank", "status", "error_ratio", "ratio", "kkt", "R1_from_identity"),
         *("delta_u_rotation", "delta_v_rotation", "delta_u_general", "delta_v_general", "relation"),
     )
-    return [plain(rows, columns, "AO-ADMM's factors from eNMF's (paper: delta 1e-10 to 1e-25 with R1 = I)")]
+    return [
+        plain(rows, columns, f"AO-ADMM's factors from eNMF's (paper: delta {range_.low} to {range_.high} with R1 = I)")
+    ]
 
 
 def tending(rows: Rows) -> list[View]:
@@ -260,7 +295,8 @@ def tending(rows: Rows) -> list[View]:
 
 
 def spread(values: list[float], digits: int = 1) -> str:
-    return f"{mean(values):.{digits}f} ± {stdev(values) if len(values) > 1 else 0.0:.{digits}f}"
+    """Mean and standard deviation, where there is one."""
+    return f"{mean(values):.{digits}f}" + (f" ± {stdev(values):.{digits}f}" if len(values) > 1 else "")
 
 
 def scores(rows: Rows, rank: str, method: str, quantity: str = "accuracy", by: str = "split") -> list[float]:
@@ -357,15 +393,15 @@ def ablation(rows: Rows) -> list[View]:
         }.get(row["method"], ("ablation, projection, equal error", STRATEGIES[0], row["method"]))
         low = figure(table, data, rank, first)
         paper = figure(table, data, rank, name) / low if low > 0 else math.nan
-        arrived = row["status"] in ("target_reached", "global_optimum") or row["method"] == STRATEGIES[0]
-        return beside(("" if arrived else "> ") + fmt(number(row["time_ratio"]), 3), paper, 3)
+        there = arrived(row) or row["method"] == STRATEGIES[0]
+        return beside(("" if there else "> ") + fmt(number(row["time_ratio"]), 3), paper, 3)
 
     def error(row: dict[str, str]) -> str:
         data, rank = in_paper(row["data"], row["rank"])
         paper = figure("ablation, projection, equal time", data, rank, row["method"])
         return beside(f"{number(row['error_ratio']):.4f}", paper, 3)
 
-    names = (*STRATEGIES, FIXED_STEP, RANDOMIZED)
+    names = (*STRATEGIES, SIXTH, FIXED_STEP, RANDOMIZED)
     of_error, of_time = pick(rows, protocol="equal error"), pick(rows, protocol="equal time")
     return [
         pivot(
@@ -389,9 +425,9 @@ def reuters(rows: Rows) -> list[View]:
             continue
         data, rank = in_paper(row["data"], row["rank"])
         paper = figure("Reuters", data, rank, row["method"]) / figure("Reuters", data, rank, "enmf")
-        arrived = row["status"] == "target_reached" or row["method"] == "enmf"
+        there = arrived(row) or row["method"] == "enmf"
         shape = f"{row['rows']} x {row['columns']}, {100 * number(row['density']):.2g} %"
-        cells = (beside(("" if arrived else "> ") + fmt(number(row["time_ratio"]), 3), paper, 3), *_ends(row))
+        cells = (beside(("" if there else "> ") + fmt(number(row["time_ratio"]), 3), paper, 3), *_ends(row))
         memory = fmt(number(row.get("peak_GB")), 3)
         name = (row["data"], int(row["rank"]), row["method"], row["status"], shape)
         lines.append((*name, number(row["seconds"]), *cells, number(row["bound"]), memory))
