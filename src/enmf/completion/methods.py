@@ -19,7 +19,8 @@ import numpy as np
 
 from enmf.completion.iterate import MaskedIterate
 from enmf.iterate import Iterate
-from enmf.solvers.base import Method
+from enmf.matrix.base import Momentum
+from enmf.solvers.base import Method, extrapolate
 from enmf.solvers.hals import ExtrapolatedHALS
 
 
@@ -67,6 +68,7 @@ class MaskedExtrapolated(ExtrapolatedHALS):
     """
 
     name = "masked-e-scd"
+    one_pass = False
 
     def __init__(self, max_sweeps: int = 10, progress: float = 0.01, **extrapolation: float) -> None:
         super().__init__(progress=progress, **extrapolation)
@@ -75,11 +77,15 @@ class MaskedExtrapolated(ExtrapolatedHALS):
     def sweeps(self, it: Iterate) -> tuple[int, int]:
         return self.max_sweeps, self.max_sweeps
 
-    def update_U(self, it: Iterate, sweeps: int) -> None:
+    def update_U(self, it: Iterate, sweeps: int, momentum: Momentum | None = None) -> None:
         masked(it).sweep_U(sweeps, self.progress)
+        if momentum is not None:
+            extrapolate(it.U, momentum)
 
-    def update_V(self, it: Iterate, sweeps: int) -> None:
+    def update_V(self, it: Iterate, sweeps: int, momentum: Momentum | None = None) -> None:
         masked(it).sweep_V(sweeps, self.progress)
+        if momentum is not None:
+            extrapolate(it.V, momentum)
 
     def step_flops(self, it: Iterate) -> float:
         return _row_problem_flops(it)

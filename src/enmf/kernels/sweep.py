@@ -122,9 +122,10 @@ def sweep_block(work, right, line, H, wall, max_sweeps, progress, skip):  # type
 
 @compiled(SUMS_MAY_BE_REORDERED)
 def extrapolate(start, stop, F, old, beta):  # type: ignore[no-untyped-def]
-    """F <- max(0, F + beta (F - old)), and `old` <- F, for flat arrays."""
+    """F <- max(0, F + beta (F - old)), and `old` <- F, for the columns start..stop of F (r x n)."""
     zero = F.dtype.type(0)
-    for i in range(start, stop):
-        new = F[i]
-        F[i] = max(new + beta * (new - old[i]), zero)
-        old[i] = new
+    for k in range(len(F)):
+        for i in range(start, stop):
+            new = F[k, i]
+            F[k, i] = max(new + beta * (new - old[k, i]), zero)
+            old[k, i] = new

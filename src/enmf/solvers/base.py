@@ -73,8 +73,8 @@ def extrapolate(F: np.ndarray, momentum: Momentum) -> None:
         np.maximum(F, 0, out=F)
         old.assign(new)
         return
-    bounds = parallel.even_bounds(F.size, 10.0, BLOCK)
-    parallel.run(kernels.extrapolate, bounds, F.T.reshape(-1), old.T.reshape(-1), F.dtype.type(beta))
+    bounds = parallel.even_bounds(len(F), 10.0 * F.shape[1])
+    parallel.run(kernels.extrapolate, bounds, F.T, old.T, F.dtype.type(beta))
 
 
 def coordinate_sweeps(

@@ -59,8 +59,14 @@ class AcceleratedHALS(Method):
 
     def step(self, it: Iterate, objective: float) -> None:
         sweeps_U, sweeps_V = self.sweeps(it)
-        sweep_U(it, sweeps_U, self.progress)
-        sweep_V(it, sweeps_V, self.progress)
+        self.update_U(it, sweeps_U)
+        self.update_V(it, sweeps_V)
+
+    def update_U(self, it: Iterate, sweeps: int, momentum: Momentum | None = None) -> None:
+        sweep_U(it, sweeps, self.progress, momentum)
+
+    def update_V(self, it: Iterate, sweeps: int, momentum: Momentum | None = None) -> None:
+        sweep_V(it, sweeps, self.progress, momentum)
 
 
 class ExtrapolatedHALS(AcceleratedHALS):
@@ -109,8 +115,8 @@ class ExtrapolatedHALS(AcceleratedHALS):
 
         U, V = self._plain
         sweeps_U, sweeps_V = self.sweeps(it)
-        sweep_U(it, sweeps_U, self.progress, Momentum(U, self.beta))
-        sweep_V(it, sweeps_V, self.progress, Momentum(V, self.beta))
+        self.update_U(it, sweeps_U, Momentum(U, self.beta))
+        self.update_V(it, sweeps_V, Momentum(V, self.beta))
 
     def _restart(self, it: Iterate) -> None:
         """Fall back to the last pair before extrapolation."""
