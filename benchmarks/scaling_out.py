@@ -8,7 +8,8 @@
     python benchmarks/scaling_out.py model     fit the cost model, test it, look ahead
 
 Each command runs in a process of its own, so that the peak belongs to it alone. `workers` needs ENMF_DATA; its rows are
-medians of the rounds. `others` are the cores that other processes had meanwhile.
+medians of the rounds. `cpu` are the processor seconds of the caller and of its busiest worker, which take turns;
+`others` the cores that other processes had meanwhile.
 `iteration` writes benchmarks/results/scaling_model.csv.
 """
 
@@ -32,16 +33,19 @@ from enmf.datasets import load, make_sparse
 RESULTS = Path(__file__).parent / "results" / "scaling_out.csv"
 MODEL = Path(__file__).parent / "results" / "scaling_model.csv"
 FIELDS = ("case", "shape", "rank", "threads", "iterations", "passes", "seconds", "seconds_a_pass", "relative_error")
-COLUMNS = (*FIELDS, "others", "peak_GB")
+COLUMNS = (*FIELDS, "cpu", "others", "peak_GB")
 
 
 def measure(case, X, shape, rank, threads, **options):
     """One run as a row of the table."""
-    began, load = time.perf_counter(), foreign_seconds()
+    began, before, load = time.perf_counter(), processor_seconds(), machine_seconds()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         result = enmf.factorize(X, rank, random_state=0, n_threads=threads, **options)
     seconds = time.perf_counter() - began
+    mine = {process: spent - before.get(process, 0.0) for process, spent in processor_seconds().items()}
+    here = mine.pop(psutil.Process())
+    others = machine_seconds() - load - here - sum(mine.values())
     passes = sum(phase.passes for phase in result.phases.values())
     row = {
         "case": case,
@@ -53,19 +57,23 @@ def measure(case, X, shape, rank, threads, **options):
         "seconds": round(seconds, 2),
         "seconds_a_pass": round(seconds / max(passes, 1), 3),
         "relative_error": f"{result.certificate.relative_error:.8f}",
-        "others": round((foreign_seconds() - load) / seconds, 2),
+        "cpu": round(here + max(mine.values(), default=0.0), 2),
+        "others": round(others / seconds, 2),
         "peak_GB": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, 2),
     }
     print(row, flush=True)
     return row
 
 
-def foreign_seconds():
-    """Seconds of all cores that went to other processes than this one and its children."""
+def processor_seconds():
+    """Of this process and of each of its children."""
     me = psutil.Process()
-    mine = sum(sum(process.cpu_times()[:2]) for process in (me, *me.children(recursive=True)))
+    return {process: sum(process.cpu_times()[:2]) for process in (me, *me.children(recursive=True))}
+
+
+def machine_seconds():
     machine = psutil.cpu_times()
-    return machine.user + machine.nice + machine.system - mine
+    return machine.user + machine.nice + machine.system
 
 
 def write(row, path=RESULTS, columns=COLUMNS, names=("case",)):

@@ -85,8 +85,19 @@ class Iterate:
         if self._XV is None:
             self._XV = self.X.times(self.V)
             if isinstance(self._XV, RowBlocks):
-                _meet(self._XV, self.U, self.VtV)
+                self._meet(self._XV, self.U)
         return self._XV
+
+    def _meet(self, XV: RowBlocks, U: RowBlocks) -> None:
+        """The rows of X V are made, and one message brings what the error and, where each iteration measures it, the
+        KKT residual need of them: <X V, U> and the gradient of U."""
+        if 10.0 * self.measuring_flops() > 2.0 * self.rank * self.X.cost_per_column:
+            XV.inner(U)
+            return
+        found = U.home.collect(_meet_part, XV, U, self.VtV)
+        who = weakref.ref(U.value)
+        XV.value.inner = who, sum(cross for cross, _ in found)
+        XV.value.gradient = who, self.VtV, _together([measure for _, measure in found])
 
     @property
     def XtU(self) -> np.ndarray:  # m x r
@@ -197,15 +208,6 @@ def measure_gradient(F: np.ndarray, G: np.ndarray, B: np.ndarray) -> GradientMea
         sum_product=float(extras[:, gradient.SUM_PRODUCT].sum()),
         smallest=float(extras[:, gradient.SMALLEST_GRADIENT].min()),
     )
-
-
-def _meet(XV: RowBlocks, U: RowBlocks, VtV: np.ndarray) -> None:
-    """Rows of X V are made, and one message brings what error and KKT residual need of them: <X V, U> and the gradient
-    of U."""
-    found = U.home.collect(_meet_part, XV, U, VtV)
-    who = weakref.ref(U.value)
-    XV.value.inner = who, sum(inner for inner, _ in found)
-    XV.value.gradient = who, VtV, _together([measure for _, measure in found])
 
 
 def _meet_part(_: object, XV: np.ndarray, U: np.ndarray, VtV: np.ndarray) -> tuple[float, GradientMeasure]:

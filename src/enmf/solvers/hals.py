@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from enmf.iterate import Iterate
+from enmf.matrix.rows import RowBlocks
 from enmf.solvers.base import Method, coordinate_sweeps
 
 
@@ -141,8 +142,19 @@ class ExtrapolatedHALS(AcceleratedHALS):
 def _extrapolate(F: np.ndarray, old: np.ndarray, beta: float) -> np.ndarray:
     """F <- max(0, F + beta (F - old)) in place; returns the F before, stored in `old`."""
     new = F.copy(order="F")
+    if isinstance(F, RowBlocks):
+        F.assign(F.make(_beyond, F, old, np.asarray(beta, F.dtype)))
+        return new
     np.subtract(F, old, out=old)
     old *= np.asarray(beta, F.dtype)
     F += old
     np.maximum(F, 0, out=F)
     return new
+
+
+def _beyond(_: object, F: np.ndarray, old: np.ndarray, beta: np.ndarray) -> np.ndarray:
+    """The same on rows that stay as they are; one array is made."""
+    out = F - old
+    out *= beta
+    out += F
+    return np.maximum(out, 0, out=out)
