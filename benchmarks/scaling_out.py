@@ -4,7 +4,7 @@
     python benchmarks/scaling_out.py sparse    RCV1's shape and density, generated
     python benchmarks/scaling_out.py workers [--rounds 3]   audio tiled 4 times: memory, 1 and 2 workers, in turn
     python benchmarks/scaling_out.py limits    more rows of X and of U than a worker has memory for
-    python benchmarks/scaling_out.py iteration --workers 1|2    seconds of an iteration, for the model
+    python benchmarks/scaling_out.py iteration --workers 1|2    processor seconds of an iteration, for the model
     python benchmarks/scaling_out.py model     fit the cost model, test it, look ahead
 
 Each command runs in a process of its own, so that the peak belongs to it alone. `workers` needs ENMF_DATA; its rows are
@@ -59,7 +59,7 @@ def measure(case, X, shape, rank, threads, **options):
         "relative_error": f"{result.certificate.relative_error:.8f}",
         "cpu": round(here + max(mine.values(), default=0.0), 2),
         "others": round(others / seconds, 2),
-        "peak_GB": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, 2),
+        "peak_GB": _peak(),
     }
     print(row, flush=True)
     return row
@@ -119,13 +119,20 @@ def sparse():
     write(measure("sparse, generated", X, shape, 20, 2, **options))
 
 
-def limits(count=6, limit="500MB"):
-    """U and X of 560 MB and more on workers of 500 MB: nothing of that length is ever in one place."""
-    n, m, rank = 7_000_000, 500, 20
-    X = make_sparse((n, m), 20 / m, rank=20, chunks=n // (4 * count))
+def limits(count=16, limit="700MB"):
+    """X of 840 MB and U of 800 MB on workers of 700 MB: nothing of that length is ever in one place."""
+    n, m, rank = 10_000_000, 500, 20
+    X = make_sparse((n, m), 10 / m, rank=20, chunks=n // (16 * count))
     with cluster(count, limit) as client, client.as_current():
-        options = {"max_iter": 3, "tol": 0, "bound": False}
-        write(measure(f"{count} workers of {limit}", X, (n, m), rank, 1, **options))
+        row = measure(f"{count} workers of {limit}", X, (n, m), rank, 1, max_iter=2, tol=0, bound=False)
+        print(
+            "largest worker:", max(client.run(_peak).values()), "GB; all still there:", len(client.nthreads()) == count
+        )
+        write(row)
+
+
+def _peak():
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, 2)
 
 
 def workers(rounds):
@@ -183,39 +190,62 @@ FITTED = (  # rows, columns, entries of a row, rank
     (60_000, 5_000, 200, 20),
     (120_000, 5_000, 40, 50),
     (30_000, 60_000, 100, 50),
+    (40_000, 300_000, 60, 20),
+    (20_000, 1_000_000, 100, 20),
 )
 HELD_OUT = ((500_000, 30_000, 60, 30),)
 HUGE = (10**9, 10**6, 100, 20)
 NETWORK = 1.25e9  # bytes a second between machines: 10 Gb/s
-ITERATIONS = 8
+ITERATIONS = 8  # of which the first two are not counted
+L2, L3 = 1 << 20, 32 << 20  # bytes of cache: of a core, and of all of them
 
 
 def iteration(count):
-    """Seconds of a descent iteration (e-hals, float32) on `count` workers of one thread, for every shape."""
+    """Processor seconds of a descent iteration (e-hals, float32), of the caller and of the busiest of `count` workers
+    of one thread: they take turns. Other processes on the machine and the speed of a network are not in them."""
     with cluster(count) as client, client.as_current():
         for n, m, entries, rank in (*FITTED, *HELD_OUT):
             X = make_sparse((n, m), entries / m, rank=20, chunks=-(-n // 8))
+            clock = {}
+
+            def look(progress, clock=clock):
+                if progress.iteration in (2, ITERATIONS):
+                    clock[progress.iteration] = processor_seconds()
+
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 start = {"init": "random", "method": "e-hals", "random_state": 0, "tol": 0, "bound": False}
-                result = enmf.factorize(X, rank, max_iter=ITERATIONS, **start)
-            seconds = [row.seconds for row in result.trace]
-            each = float(np.median(np.diff(seconds[2:])))
-            row = {"rows": n, "columns": m, "entries": entries, "rank": rank, "workers": count, "seconds": each}
+                enmf.factorize(X, rank, max_iter=ITERATIONS, callback=look, **start)
+            spent = {process: after - clock[2][process] for process, after in clock[ITERATIONS].items()}
+            each = (spent.pop(psutil.Process()) + max(spent.values())) / (ITERATIONS - 2)
+            row = {"rows": n, "columns": m, "entries": entries, "rank": rank, "workers": count, "cpu": round(each, 4)}
             print(row, flush=True)
             write(row, MODEL, tuple(row), ("rows", "columns", "entries", "rank", "workers"))
 
 
 def terms(n, m, entries, rank, count):
-    """What an iteration does: multiply-adds of products, of sweeps on workers and here, bytes sent, messages.
+    """What an iteration does: multiply-adds of products, bytes of V and XᵀU that these fetch from beyond a cache,
+    sweeps and gradient of U, numbers of arrays as long as U, sweeps of V, bytes sent, messages.
 
-    Sweeps end early; that they take about the same number everywhere is part of what the fit tests.
+    A stored number of X takes a row of V, and adds to a row of XᵀU. These are found in a cache of C bytes with the
+    probability C / (m r w). Sweeps end early; that they take about the same number everywhere is part of what the fit
+    tests.
     """
-    products, sweeps_U, sweeps_V = 2.0 * n * entries * rank / count, n * rank**2 / count, m * rank**2
-    return np.array([products, sweeps_U, sweeps_V, m * rank * 4.0 * (1 + count), 2.0])
+    products, V = 2.0 * n * entries * rank / count, 4.0 * m * rank
+    near, far = (4.0 * products * max(0.0, 1.0 - cache / V) for cache in (L2, L3))
+    return np.array([products, near, far, n * rank**2 / count, n * rank / count, m * rank**2, V * (1 + count), 2.0])
 
 
-NAMES = ("products", "sweeps of U", "sweeps of V", "V and XᵀU sent", "messages")
+NAMES = (
+    "products",
+    "fetched from beyond L2",
+    "fetched from beyond L3",
+    "sweeps of U",
+    "arrays of U",
+    "sweeps of V",
+    "V and XᵀU sent",
+    "messages",
+)
 
 
 def model():
@@ -225,10 +255,10 @@ def model():
         rows = [{key: float(value) for key, value in row.items()} for row in csv.DictReader(file)]
     shape = [(int(r["rows"]), int(r["columns"]), r["entries"], int(r["rank"])) for r in rows]
     A = np.array([terms(*s, r["workers"]) for s, r in zip(shape, rows)])
-    b = np.array([r["seconds"] for r in rows])
+    b = np.array([r["cpu"] for r in rows])
     fitted = np.array([s in FITTED for s in shape])
     cost, _ = nnls(A[fitted] / b[fitted, None], np.ones(fitted.sum()))  # relative errors
-    print("seconds for one of each:", ", ".join(f"{name} {c:.3g}" for name, c in zip(NAMES, cost)))
+    print("nanoseconds for one of each:", ", ".join(f"{name} {1e9 * c:.3g}" for name, c in zip(NAMES, cost)))
     for s, r, seconds, predicted, known in zip(shape, rows, b, A @ cost, fitted):
         note = "" if known else "   <- not fitted"
         print(f"{s}, {int(r['workers'])} worker(s): {seconds:.3f} s, model {predicted:.3f} s{note}")
