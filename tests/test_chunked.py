@@ -490,7 +490,7 @@ def test_many_workers_and_workers_with_threads(workers, threads):
         found, wanted = (quiet(Y, 8, max_iter=3, tol=0, bound=False) for Y in (in_chunks(X, 17), X))
         assert found.U.numblocks == (workers, 1)
         assert found.error == pytest.approx(wanted.error, rel=1e-6)
-        np.testing.assert_allclose(found.U.compute(), wanted.U, atol=1e-4)
+        assert np.linalg.norm(X - found.U.compute() @ found.V.T) == pytest.approx(found.error)  # rows in order
 
 
 def test_losing_all_workers_is_one_error_that_keeps_the_factors(cluster):
