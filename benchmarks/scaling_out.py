@@ -196,9 +196,8 @@ FITTED = (  # rows, columns, entries of a row, rank
     (20_000, 1_000_000, 100, 20),
     (240_000, 60_000, 40, 20),
     (120_000, 20_000, 100, 40),
-    (60_000, 1_000_000, 100, 20),
 )
-HELD_OUT = ((500_000, 30_000, 60, 30),)
+HELD_OUT = ((500_000, 30_000, 60, 30), (60_000, 1_000_000, 100, 20))
 HUGE = (10**9, 10**6, 100, 20)
 NETWORK = 1.25e9  # bytes a second between machines: 10 Gb/s
 ITERATIONS = 8  # of which the first two are not counted
