@@ -22,6 +22,7 @@ from enmf.matrix import ChunkedMatrix, Matrix, RowBlocks
 from enmf.matrix.engine import WorkersLost
 from enmf.matrix.rows import by_rows
 from enmf.optimality import Certificate, balance, make_certificate
+from enmf.parallel import matmul
 from enmf.progress import display
 from enmf.result import Result
 from enmf.solvers.base import Method
@@ -32,6 +33,7 @@ from enmf.trace import Phase
 from enmf.validation import (
     Problem,
     check_choice,
+    check_factor,
     check_init,
     check_limits,
     check_penalty,
@@ -42,6 +44,7 @@ from enmf.validation import (
     warn_outside,
 )
 
+LARGE_U = 1 << 29  # bytes of U from which bringing it to the caller is worth a warning
 FAR = 10.0  # error / bound from which a further start is worth its time
 DEFAULTS = Stopping()
 
@@ -81,8 +84,8 @@ def factorize(
     method : str
         "enmf" (the exterior method) or a descent method by name, see `enmf.methods()`.
     init : str or (U, V), optional
-        Start by name, see `enmf.initializations()`, or factors to start from. Default: "exterior" for "enmf",
-        "nndsvdar" otherwise.
+        Start by name, see `enmf.initializations()`, or factors to start from; with (None, V), U begins as the best one
+        for V. Default: "exterior" for "enmf", "nndsvdar" otherwise.
     tol : float
         The run has converged when the scale-free KKT residual (`Certificate.kkt`) is at most `tol`. When the relative
         error is below 1 %, the threshold shrinks in proportion, so that a nearly exact factorization is not ended
@@ -200,8 +203,7 @@ def factorize_problem(
             watch, saved = kept.watching(watch), kept.load()
         monitor = Monitor(stopping, problem.X, watch, problem.scale)
         if saved is not None:
-            U = solve_nnls(saved.V.T @ saved.V, problem.X.times(saved.V)) if saved.U is None else saved.U
-            start = (U, saved.V)
+            start = (saved.U, saved.V)
             monitor.phases["descent"] = Phase(iterations=saved.iterations)
         with interruptible(monitor), keeping_factors(monitor, problem.scale):
             it, status, spectrum, rotation = _run(problem.X, rank, start, choices, penalty, monitor, rng, spectrum)
@@ -210,10 +212,17 @@ def factorize_problem(
     return result
 
 
-def _scatter(X: Matrix, wanted: bool) -> None:
+def _scatter(X: Matrix, wanted: bool, rank: int) -> None:
     """Leave what has n rows with the blocks of X, or bring it here for phases that need it so."""
-    if isinstance(X, ChunkedMatrix):
-        X.scattered = wanted
+    if not isinstance(X, ChunkedMatrix):
+        return
+    nbytes = X.shape[0] * rank * X.dtype.itemsize
+    if X.scattered and not wanted and nbytes > LARGE_U:
+        warn_outside(
+            f"this start or method brings U and X V ({X.shape[0]} x {rank}, {nbytes / 1e9:.1f} GB each) to the caller. "
+            "'enmf' with its default options leaves them with the blocks of X"
+        )
+    X.scattered = wanted
 
 
 def _about(problem: Problem, rank: int, method: str) -> dict[str, Any]:
@@ -268,17 +277,19 @@ def _sort_options(method: str, preset: str | None, options: dict[str, Any]) -> _
     return _Choices(ExteriorOptions(**exterior), descent, weights)
 
 
-def _check_start(init: Any, method: str, problem: Problem, rank: int) -> str | tuple[np.ndarray, np.ndarray]:
+def _check_start(init: Any, method: str, problem: Problem, rank: int) -> str | tuple[np.ndarray | None, np.ndarray]:
     if init is None:
         own = method != "enmf" and registry.DESCENTS[method].default_start is not None
         return "exterior" if method == "enmf" else "own" if own else "nndsvdar"
+    if isinstance(init, tuple) and len(init) == 2 and init[0] is None:
+        return None, check_factor(init[1], "init V", problem.X, 1, rank, problem.scale)
     return check_init(init, registry.initializations(), problem.X, rank, problem.scale)
 
 
 def _run(
     X: Matrix,
     rank: int,
-    start: str | tuple[np.ndarray, np.ndarray],
+    start: str | tuple[np.ndarray | None, np.ndarray],
     choices: _Choices,
     penalty: Penalty,
     monitor: Monitor,
@@ -298,12 +309,17 @@ def _run(
         if isinstance(start, str):
             make_start = choices.descent.default_start if start == "own" else registry.STARTS[start]
             assert make_start is not None
-            _scatter(X, False)
+            _scatter(X, False, rank)
             with monitor.phase("init"):
                 U, V = make_start(X, rank, rng)
+            _scatter(X, choices.descent.in_blocks, rank)
         else:
-            U, V = start
-        _scatter(X, choices.descent.in_blocks)
+            _scatter(X, choices.descent.in_blocks, rank)
+            given, V = start
+            if given is None:
+                with monitor.phase("init"):
+                    given = solve_nnls(matmul(V.T, V), X.times(V))
+            U = given
         it = Iterate(X, U, V, penalty)
         return it, descend(it, choices.descent, monitor, max_iter=max_iter), None, None
 
@@ -311,7 +327,7 @@ def _run(
     exterior = choices.exterior
     if spectrum is not None:
         monitor.lower_bound = spectrum.lower_bound(rank)
-    _scatter(X, choices.descent.in_blocks and exterior.sample and exterior.feasibility == "path")
+    _scatter(X, choices.descent.in_blocks and exterior.sample and exterior.feasibility == "path", rank)
     found = exterior_start(X, min(rank, *X.shape), exterior, monitor, rng, spectrum)
     if penalty:
         monitor.lower_bound = 0.0  # meeting the bound of the error is not the aim then

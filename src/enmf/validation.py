@@ -100,7 +100,7 @@ def _engine(limit: int | None) -> Engine:
 def _check_chunked(X: Any, dtype: Any, limit: int | None) -> Problem:
     """One look at every block; what is wrong is told with the block and the place."""
     engine = _engine(limit)
-    blocks, columns = open_blocks(X, engine.block_bytes())
+    blocks, columns = open_blocks(X, engine.block_bytes)
     if columns > 1:
         warn_outside(
             f"X is cut into {columns} chunks along its columns; every block of rows is put together from them, which "
@@ -497,19 +497,21 @@ def check_factors(
     U: Any, V: Any, X: Matrix, rank: int | None, scale: float, names: tuple[str, str] = ("U", "V")
 ) -> tuple[np.ndarray, np.ndarray]:
     """Custom factors: n x r and m x r, finite and nonnegative. Returns copies, scaled to the problem."""
-    checked = []
-    for F, name, length in zip((U, V), names, X.shape):
-        F = np.array(F, dtype=X.dtype, order="F")
-        if F.ndim != 2 or F.shape[0] != length or rank not in (None, F.shape[1]):
-            wanted = f"({length}, {'r' if rank is None else rank})"
-            raise ValueError(f"{name} must have shape {wanted} for X of shape {X.shape}, got {F.shape}")
-        if not np.isfinite(F).all():
-            raise ValueError(f"{name} has {int((~np.isfinite(F)).sum())} entries that are NaN or infinite")
-        if F.size and F.min() < 0:
-            raise ValueError(f"{name} has {int((F < 0).sum())} negative entries; the smallest is {F.min():.3g}")
-        checked.append(F / np.asarray(np.sqrt(scale), F.dtype))
-        rank = int(F.shape[1])
-    return checked[0], checked[1]
+    U = check_factor(U, names[0], X, 0, rank, scale)
+    return U, check_factor(V, names[1], X, 1, U.shape[1], scale)
+
+
+def check_factor(F: Any, name: str, X: Matrix, side: int, rank: int | None, scale: float) -> np.ndarray:
+    """The factor that belongs to this side of X."""
+    F = np.array(F, dtype=X.dtype, order="F")
+    if F.ndim != 2 or F.shape[0] != X.shape[side] or rank not in (None, F.shape[1]):
+        wanted = f"({X.shape[side]}, {'r' if rank is None else rank})"
+        raise ValueError(f"{name} must have shape {wanted} for X of shape {X.shape}, got {F.shape}")
+    if not np.isfinite(F).all():
+        raise ValueError(f"{name} has {int((~np.isfinite(F)).sum())} entries that are NaN or infinite")
+    if F.size and F.min() < 0:
+        raise ValueError(f"{name} has {int((F < 0).sum())} negative entries; the smallest is {F.min():.3g}")
+    return F / np.asarray(np.sqrt(scale), F.dtype)
 
 
 def check_pair(pair: Any, name: str = "", X: Any = None) -> tuple[np.ndarray, np.ndarray]:

@@ -272,7 +272,7 @@ def _here(F: np.ndarray) -> np.ndarray:
 
 def thin_svd(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Y = U diag(s) Tᵀ for a tall Y: from its Gram matrix where that keeps the digits, else from LAPACK."""
-    tall = Y.astype(np.float64, copy=False)
+    tall = Y.in_double() if isinstance(Y, RowBlocks) else Y.astype(np.float64, copy=False)
     found = _svd_by_gram(tall)
     if found is None:
         if isinstance(tall, RowBlocks):

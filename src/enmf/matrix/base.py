@@ -164,9 +164,10 @@ def row_blocks(n: int, m: int, numbers: int = 1 << 20) -> list[slice]:
     return [slice(a, min(a + height, n)) for a in range(0, n, height)]
 
 
-def dense_squared_residual(block: np.ndarray, U: np.ndarray, V: np.ndarray) -> float:
-    """||block - U Vᵀ||² in double precision; overwrites nothing."""
-    difference = U.astype(np.float64) @ V.T.astype(np.float64)
+def dense_squared_residual(block: np.ndarray, U: np.ndarray, V: np.ndarray, work: np.ndarray | None = None) -> float:
+    """||block - U Vᵀ||² in double precision; overwrites nothing but the first rows of `work`."""
+    out = None if work is None else work[: len(block)]
+    difference = np.matmul(U.astype(np.float64), V.T.astype(np.float64, copy=False), out=out)
     np.subtract(block, difference, out=difference)
     flat = difference.ravel()
     return float(flat @ flat)

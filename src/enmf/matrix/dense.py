@@ -78,7 +78,9 @@ class DenseMatrix(Matrix):
 
     def _squared_residual(self, U: np.ndarray, V: np.ndarray) -> float:
         V64 = V.astype(np.float64, copy=False)
-        return sum(dense_squared_residual(self.array[rows], U[rows], V64) for rows in row_blocks(*self.shape))
+        slices = row_blocks(*self.shape)
+        work = np.empty((slices[0].stop, self.shape[1]))  # one for all: fresh memory costs as much as the product
+        return sum(dense_squared_residual(self.array[rows], U[rows], V64, work) for rows in slices)
 
     def gram(self) -> np.ndarray:
         self.passes += 1

@@ -27,6 +27,7 @@ from enmf.matrix.sources import LazyBlock
 FAN_IN = 8  # partial sums added in one task
 ATTEMPTS = 5  # of a pass whose inputs were lost with a worker
 BLOCK_BYTES = 64 << 20  # of a block, where we may choose
+BLOCKS = 3  # of a worker at least, unless they were tiny: parts of about the same size
 LARGE = 1 << 15  # bytes from which an array is sent apart from the task
 NO_WORKERS = 60.0  # seconds without any worker after which a run ends; Dask's setting enmf.no-workers-timeout wins
 
@@ -36,7 +37,7 @@ _runs = itertools.count()
 class WorkersLost(RuntimeError):
     """No worker is left to go on with. `V` is the last one of the run, None before the first one.
 
-    `U` is None where its rows lived with the workers; V determines it, by nonnegative least squares.
+    `U` is None where its rows lived with the workers. V determines it: `factorize` with init=(None, V) goes on.
     """
 
     U: np.ndarray | None = None
@@ -64,11 +65,11 @@ class Engine:
         self._threads: list[int] = []  # of that worker
         self._hands: list[Any] = []  # the actor on each part, where there are few
 
-    def block_bytes(self) -> int:
-        """Size of a block such that those in work at one time take a quarter of the memory at most."""
-        if self.client is not None:
-            return BLOCK_BYTES
-        return max(1 << 16, min(BLOCK_BYTES, self.memory // (8 * parallel.count())))
+    def block_bytes(self, whole: int) -> int:
+        """Size of a block such that every worker gets some of the `whole`, and those in work at one time take a quarter
+        of the memory at most."""
+        most = self.memory // (8 * parallel.count()) if self.client is None else whole // (BLOCKS * self.slots())
+        return max(1 << 16, min(BLOCK_BYTES, most))
 
     def holds(self, nbytes: int) -> bool:
         """Whether blocks of this size altogether may stay in memory."""

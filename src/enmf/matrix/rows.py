@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from enmf.matrix.base import row_blocks
 from enmf.matrix.parts import Instruction, Part, Rows
 
 if TYPE_CHECKING:
@@ -52,17 +53,19 @@ class Value:
         self.stored: set[int] = set()
         self.gram: np.ndarray | None = None
         self.inner: tuple[Callable[[], Value | None], float] | None = None
+        self.gradient: tuple[Callable[[], Value | None], np.ndarray, Any] | None = None  # as a right side, for whom
         step.value = weakref.ref(self)
 
 
 class RowBlocks(np.lib.mixins.NDArrayOperatorsMixin):
     """n x k numbers in parts of rows. Arithmetic with scalars, small arrays and other `RowBlocks` works row by row;
-    assignment to an `out` exchanges what the name stands for."""
+    assignment to an `out` exchanges what the name stands for. `wide`: matrix products of these rows are computed in
+    double precision, some rows at a time, whatever they are stored in."""
 
     ndim = 2
 
-    def __init__(self, home: ChunkedMatrix, value: Value, columns: int, dtype: Any) -> None:
-        self.home, self.value = home, value
+    def __init__(self, home: ChunkedMatrix, value: Value, columns: int, dtype: Any, wide: bool = False) -> None:
+        self.home, self.value, self.wide = home, value, wide
         self.shape, self.dtype = (home.shape[0], columns), np.dtype(dtype)
 
     @property
@@ -82,6 +85,10 @@ class RowBlocks(np.lib.mixins.NDArrayOperatorsMixin):
     def copy(self, order: str = "F") -> RowBlocks:
         return RowBlocks(self.home, self.value, self.shape[1], self.dtype)
 
+    def in_double(self) -> RowBlocks:
+        """The same rows, with products in double precision."""
+        return RowBlocks(self.home, self.value, self.shape[1], self.dtype, wide=True)
+
     def assign(self, other: RowBlocks) -> None:
         self.value, self.shape, self.dtype = other.value, other.shape, other.dtype
 
@@ -97,6 +104,8 @@ class RowBlocks(np.lib.mixins.NDArrayOperatorsMixin):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
         if method != "__call__" or options:
             return NotImplemented
+        if self.wide and ufunc is np.matmul and inputs[0] is self:
+            return self.make(_wide_times, *inputs).in_double()
         found = self.make(_elementwise, ufunc, *inputs)
         if out is None:
             return found
@@ -159,6 +168,8 @@ class Transposed:
         rows = self.T
         if not isinstance(other, RowBlocks):
             return NotImplemented
+        if rows.wide and rows.value is other.value:
+            return rows.home.total(_wide_gram, rows)
         if rows.value is not other.value:
             return rows.home.total(_product, rows, other)
         if rows.value.gram is None:
@@ -273,12 +284,29 @@ def _inner(part: Part, A: np.ndarray, B: np.ndarray) -> float:
     return inner(A, B)
 
 
+def _wide_gram(part: Part, F: np.ndarray) -> np.ndarray:
+    gram = np.zeros((F.shape[1], F.shape[1]))
+    for rows in row_blocks(*F.shape):
+        some = F[rows].astype(np.float64)
+        gram += some.T @ some
+    return gram
+
+
+def _wide_times(part: Part, F: np.ndarray, small: np.ndarray) -> np.ndarray:
+    out = np.empty((len(F), small.shape[1]), F.dtype, order="F")
+    for rows in row_blocks(*F.shape):
+        out[rows] = F[rows].astype(np.float64) @ small
+    return out
+
+
 def _corner(part: Part, F: np.ndarray) -> np.ndarray:
-    return np.linalg.qr(F)[1]
+    return np.linalg.qr(F.astype(np.float64, copy=False))[1]
 
 
 def _times_corner(part: Part, F: np.ndarray, corner: np.ndarray) -> np.ndarray:
-    return np.linalg.qr(F)[0] @ corner if len(F) else np.empty((0, corner.shape[1]), F.dtype)
+    if len(F) == 0:
+        return np.empty((0, corner.shape[1]), F.dtype)
+    return (np.linalg.qr(F.astype(np.float64, copy=False))[0] @ corner).astype(F.dtype)
 
 
 def _same(part: Part, F: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ range of rows, never as data.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ import numpy as np
 import scipy.sparse as sp
 
 SUFFIXES = (".npz", ".npy", ".parquet")
+
+BlockBytes = Callable[[int], int]  # from the size of X to that of a block
 
 
 @dataclass(frozen=True)
@@ -128,8 +131,8 @@ def is_mapped(X: Any) -> bool:
     return isinstance(X, np.memmap) and X.ndim == 2 and X.filename is not None and _order(X) is not None
 
 
-def open_blocks(X: Any, block_bytes: int) -> tuple[list[Any], int]:
-    """The blocks of X, of about `block_bytes` where we may choose, and the number of its column chunks."""
+def open_blocks(X: Any, block_bytes: BlockBytes) -> tuple[list[Any], int]:
+    """The blocks of X, of about the size wanted where we may choose, and the number of its column chunks."""
     if isinstance(X, (str, Path)):
         return _open_folder(Path(X), block_bytes)
     if len(X.shape) != 2:
@@ -143,14 +146,14 @@ def open_blocks(X: Any, block_bytes: int) -> tuple[list[Any], int]:
     return [make(X, rows) for rows in _ranges(X.shape, X.dtype.itemsize, block_bytes, chunk)], 1
 
 
-def _ranges(shape: tuple[int, ...], itemsize: int, block_bytes: int, multiple: int = 1) -> list[tuple[int, int]]:
+def _ranges(shape: tuple[int, ...], itemsize: int, block_bytes: BlockBytes, multiple: int = 1) -> list[tuple[int, int]]:
     n, m = shape
-    height = max(1, block_bytes // max(1, m * itemsize))
+    height = max(1, block_bytes(n * m * itemsize) // max(1, m * itemsize))
     height = max(multiple, height // multiple * multiple)
     return [(first, min(first + height, n)) for first in range(0, n, height)]
 
 
-def _open_mapped(X: np.memmap, block_bytes: int) -> list[Any]:
+def _open_mapped(X: np.memmap, block_bytes: BlockBytes) -> list[Any]:
     root = X
     while isinstance(root.base, np.memmap):
         root = root.base
@@ -165,7 +168,7 @@ def _order(X: np.memmap) -> str | None:
     return "C" if X.flags.c_contiguous else "F" if X.flags.f_contiguous else None
 
 
-def _open_folder(folder: Path, block_bytes: int) -> tuple[list[Any], int]:
+def _open_folder(folder: Path, block_bytes: BlockBytes) -> tuple[list[Any], int]:
     if folder.suffix == ".npy" and folder.is_file():
         return _open_mapped(np.load(folder, mmap_mode="r"), block_bytes), 1
     if not folder.is_dir():
@@ -181,13 +184,14 @@ def _natural(path: Path) -> list[tuple[int, str]]:
     return [(int(text), "") if text.isdigit() else (-1, text) for text in re.split(r"(\d+)", path.name)]
 
 
-def _open_dask(X: Any, block_bytes: int) -> tuple[list[Any], int]:
+def _open_dask(X: Any, block_bytes: BlockBytes) -> tuple[list[Any], int]:
     """One block for each row of chunks; many small ones are put together, so that tasks stay coarse."""
     grid = X.to_delayed()
     rows, columns = grid.shape
     lines = [list(grid[i]) for i in range(rows)]
     known = not any(np.isnan(size) for size in X.chunks[0])
-    height = max(1, block_bytes // max(1, X.shape[1] * X.dtype.itemsize)) if known else 1
+    row = max(1, X.shape[1] * X.dtype.itemsize)
+    height = max(1, block_bytes(X.shape[0] * row) // row) if known else 1
     groups: list[list[list[Any]]] = []
     filled = height + 1
     for line, size in zip(lines, X.chunks[0]):

@@ -67,14 +67,19 @@ def extrapolate(F: np.ndarray, momentum: Momentum) -> None:
     old, beta = momentum
     if isinstance(F, RowBlocks):
         new = F.copy(order="F")
-        np.subtract(F, old, out=old)
-        old *= np.asarray(beta, F.dtype)
-        F += old
-        np.maximum(F, 0, out=F)
+        F.assign(F.make(_beyond, F, old, np.asarray(beta, F.dtype)))
         old.assign(new)
         return
     bounds = parallel.even_bounds(len(F), 10.0 * F.shape[1])
     parallel.run(kernels.extrapolate, bounds, F.T, old.T, F.dtype.type(beta))
+
+
+def _beyond(_: object, F: np.ndarray, old: np.ndarray, beta: np.ndarray) -> np.ndarray:
+    """max(0, F + beta (F - old)) of rows that stay as they are; one array is made."""
+    out = F - old
+    out *= beta
+    out += F
+    return np.maximum(out, 0, out=out)
 
 
 def coordinate_sweeps(
