@@ -5,7 +5,8 @@
 hals     our hals against scikit-learn's cd: the same updates from the same start, so the same error; the time for it
          (ours without measuring error and KKT residual, which cd does not do)
 passes   passes over X until 0.1 % above the best error, hals against e-hals, from the same random starts
-verb     on Verb every method ends, from its best start, within 0.5 % of the best (the paper's baselines agree alike)
+verb     on Verb every method ends, from its best start, within 0.5 % of the best (the paper's baselines agree alike);
+         a method that does not within a second or so goes on from its best start for half a minute
 """
 
 from __future__ import annotations
@@ -90,19 +91,24 @@ def passes() -> None:
         note("passes", f"{name} r={rank}", counts["e-hals"] < counts["hals"], **counts)
 
 
+def _verb_error(X: np.ndarray, rank: int, method: str, start: tuple[str | None, int], limit: float) -> float:
+    init, seed = start
+    options = {"bound": False, "time_limit": limit, "max_iter": 10**6}
+    return enmf.factorize(X, rank, method, init=init, random_state=seed, **options).error
+
+
 def verb() -> None:
     X = matrix("verb")
     for rank in (10, 20, 40, 80, 100):
-        best = {}
+        best, start = {}, {}
+        limit = 0.7 if rank <= 40 else 1.5
         for method in ("enmf", *DESCENTS):
-            errors = {}
-            for init, seed in [(None, 0)] if method == "enmf" else NINE:
-                limit = 0.7 if rank <= 40 else 1.5
-                r = enmf.factorize(
-                    X, rank, method, init=init, random_state=seed, bound=False, time_limit=limit, max_iter=10**6
-                )
-                errors[f"{init}-{seed}"] = r.error
-            best[method] = min(errors.values())
+            starts = [(None, 0)] if method == "enmf" else NINE
+            errors = {key: _verb_error(X, rank, method, key, limit) for key in starts}
+            start[method], best[method] = min(errors.items(), key=lambda item: item[1])
+        for method, error in best.items():
+            if error > 1.005 * min(best.values()):
+                best[method] = _verb_error(X, rank, method, start[method], 30.0)
         least = min(best.values())
         for method, error in best.items():
             note("verb", f"r={rank} {method}", error <= 1.005 * least, error=error, over_best=error / least)
