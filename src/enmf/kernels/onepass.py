@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from enmf.kernels.compiler import SUMS_MAY_BE_REORDERED, compiled
-from enmf.kernels.sweep import BLOCK, PANEL, padded, sweep_block
+from enmf.kernels.sweep import BLOCK, block_arrays, sweep_block
 
 
 @compiled(SUMS_MAY_BE_REORDERED)
@@ -24,12 +24,7 @@ def half_step(  # type: ignore[no-untyped-def]
     """
     n = X.shape[0]
     r = F.shape[0]
-    rows = padded(r)
-    work = np.zeros((rows, BLOCK), F.dtype)
-    right = np.zeros((rows, BLOCK), F.dtype)
-    line = np.zeros((PANEL, BLOCK), F.dtype)
-    H = np.zeros((rows, rows), F.dtype)
-    H[:r, :r] = G
+    work, right, line, H = block_arrays(G)
     zero = F.dtype.type(0)
     for part in range(start, stop):
         cross, gram = XtU[part], UtU[part]

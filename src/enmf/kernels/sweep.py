@@ -22,6 +22,19 @@ def padded(r):  # type: ignore[no-untyped-def]
     return -(-r // PANEL) * PANEL
 
 
+@compiled()
+def block_arrays(G):  # type: ignore[no-untyped-def]
+    """What `sweep_block` works on, zero: factor, right side, lines of a panel; and G padded with zeros."""
+    r = len(G)
+    height = padded(r)
+    work = np.zeros((height, BLOCK), G.dtype)
+    right = np.zeros((height, BLOCK), G.dtype)
+    line = np.zeros((PANEL, BLOCK), G.dtype)
+    H = np.zeros((height, height), G.dtype)
+    H[:r, :r] = G
+    return work, right, line, H
+
+
 @compiled(SUMS_MAY_BE_REORDERED)
 def sweep(start, stop, F, B, G, wall, max_sweeps, progress, skip):  # type: ignore[no-untyped-def]
     """Up to `max_sweeps` sweeps over the columns start..stop of F (r x n), in place.
@@ -31,12 +44,7 @@ def sweep(start, stop, F, B, G, wall, max_sweeps, progress, skip):  # type: igno
     penalty (b < 0) sends them to zero.
     """
     r = F.shape[0]
-    height = padded(r)
-    work = np.zeros((height, BLOCK), F.dtype)
-    right = np.zeros((height, BLOCK), F.dtype)
-    line = np.zeros((PANEL, BLOCK), F.dtype)
-    H = np.zeros((height, height), F.dtype)
-    H[:r, :r] = G
+    work, right, line, H = block_arrays(G)
     zero = F.dtype.type(0)
     for first in range(start, stop, BLOCK):
         width = min(BLOCK, stop - first)
