@@ -6,7 +6,9 @@ A library that is not installed is not offered.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import io
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -54,12 +56,31 @@ def _torchnmf(X: Any, W: np.ndarray, H: np.ndarray, iterations: int) -> tuple[np
     return model.H.detach().numpy(), model.W.detach().numpy().T
 
 
+def _nmf_torch(X: Any, W: np.ndarray, H: np.ndarray, iterations: int) -> tuple[np.ndarray, np.ndarray]:
+    """Its default algorithm. It knows no start but its own, so ours is put in its place; it prints, to nobody."""
+    import torch
+    from nmf.nmf_models import NMFBatchHALS
+
+    class FromHere(NMFBatchHALS):
+        def _initialize_H_W(self, eps: float = 0.0) -> None:
+            self.H, self.W = torch.as_tensor(W.copy()), torch.as_tensor(H.copy())
+
+    precision = "double" if W.dtype == np.float64 else "float"
+    model = FromHere(
+        W.shape[1], "random", 2.0, 0.0, 0, 0.0, 0.0, 0.0, 0.0, precision, "cpu", max_iter=iterations, hals_tol=0.05
+    )
+    with contextlib.redirect_stdout(io.StringIO()):
+        model.fit(X)
+    return model.H.numpy(), model.W.numpy()
+
+
 _KNOWN: dict[str, tuple[str, bool, Advance]] = {  # package, takes sparse X, how to go on
     "sklearn-cd": ("sklearn", True, _sklearn("cd")),
     "sklearn-mu": ("sklearn", True, _sklearn("mu")),
     "tensorly": ("tensorly", False, _tensorly),
     "nn-fac": ("nn_fac", False, _nn_fac),
     "torchnmf": ("torchnmf", False, _torchnmf),
+    "nmf-torch": ("nmf", False, _nmf_torch),
 }
 
 
