@@ -129,7 +129,7 @@ def sweep_block(work, right, line, H, wall, max_sweeps, progress, skip):  # type
 
 
 @compiled(SUMS_MAY_BE_REORDERED)
-def extrapolate(start, stop, F, old, beta):  # type: ignore[no-untyped-def]
+def extrapolate_columns(start, stop, F, old, beta):  # type: ignore[no-untyped-def]
     """F <- max(0, F + beta (F - old)), and `old` <- F, for the columns start..stop of F (r x n)."""
     zero = F.dtype.type(0)
     for k in range(len(F)):

@@ -10,8 +10,7 @@ import numpy as np
 
 from enmf import parallel
 from enmf.iterate import Iterate
-from enmf.kernels import sweep as kernels
-from enmf.kernels.sweep import BLOCK, sweep
+from enmf.kernels.sweep import BLOCK, extrapolate_columns, sweep
 from enmf.matrix.base import Momentum
 from enmf.matrix.parts import Part
 from enmf.matrix.rows import RowBlocks
@@ -71,7 +70,7 @@ def extrapolate(F: np.ndarray, momentum: Momentum) -> None:
         old.assign(new)
         return
     bounds = parallel.even_bounds(len(F), 10.0 * F.shape[1])
-    parallel.run(kernels.extrapolate, bounds, F.T, old.T, F.dtype.type(beta))
+    parallel.run(extrapolate_columns, bounds, F.T, old.T, F.dtype.type(beta))
 
 
 def _beyond(_: object, F: np.ndarray, old: np.ndarray, beta: np.ndarray) -> np.ndarray:
