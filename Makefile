@@ -19,7 +19,6 @@ promises: .venv/ready
 
 # tables, figures, benchmarks/paper/index.html and docs/paper.md; ENMF_DATA names the data folder
 paper: .venv/ready
-	.venv/bin/python -m pip install -q --disable-pip-version-check -e '.[plots]'
 	.venv/bin/python -m enmf.bench reproduce all --size small --docs docs/paper.md
 
 .venv/ready: pyproject.toml

@@ -14,7 +14,7 @@ import numpy as np
 from enmf import parallel
 from enmf.kernels import gradient
 from enmf.kernels.sweep import BLOCK
-from enmf.matrix import Matrix
+from enmf.matrix import DenseMatrix, Matrix
 from enmf.matrix.base import Momentum
 from enmf.matrix.rows import RowBlocks, fortran, inner
 
@@ -50,6 +50,7 @@ class Iterate:
     def __init__(self, X: Matrix, U: np.ndarray, V: np.ndarray, penalty: Penalty | None = None) -> None:
         self.X = X
         self.penalty = penalty or Penalty()
+        self.kkt_follows = False  # said by the loop: a KKT residual is measured next
         self.U = X.own(U)
         self.V = np.asfortranarray(V, dtype=X.dtype)
         self.U_changed()
@@ -90,9 +91,9 @@ class Iterate:
         return self._XV
 
     def _meet(self, XV: RowBlocks, U: RowBlocks) -> None:
-        """The rows of X V are made, and one message brings what the error and, where each iteration measures it, the
-        KKT residual need of them: <X V, U> and the gradient of U."""
-        if 10.0 * self.measuring_flops() > 2.0 * self.rank * self.X.cost_per_column:
+        """The rows of X V are made, and one message brings what the error and, where it is asked for next, the KKT
+        residual need of them: <X V, U> and the gradient of U."""
+        if not self.kkt_follows:
             XV.inner(U)
             return
         found = U.home.collect(_meet_part, XV, U, self.VtV)
@@ -125,7 +126,8 @@ class Iterate:
 
     def half_step_U(self, max_sweeps: int, progress: float, momentum: Momentum | None) -> None:
         """Sweeps of U, in place, together with the products that belong to the new U: one pass."""
-        G, _ = penalized(self.VtV, self.VtV, 0.0, self.penalty.l2_U)
+        assert isinstance(self.X, DenseMatrix)
+        G = _ridged(self.VtV, self.penalty.l2_U)
         products = self.X.half_step(self.U, self.V, G, self.penalty.l1_U, max_sweeps, progress, momentum)
         self.U_changed()
         self._XtU, self._UtU = products
@@ -187,11 +189,11 @@ class Iterate:
 
 def penalized(G: np.ndarray, B: np.ndarray, l1: float, l2: float) -> tuple[np.ndarray, np.ndarray]:
     """Normal equations with the penalty l1 sum(F) + l2/2 ||F||² of the factor F."""
-    if l2:
-        G = G + np.asarray(l2, G.dtype) * np.eye(len(G), dtype=G.dtype)
-    if l1:
-        B = B - np.asarray(l1, B.dtype)
-    return G, B
+    return _ridged(G, l2), B - np.asarray(l1, B.dtype) if l1 else B
+
+
+def _ridged(G: np.ndarray, l2: float) -> np.ndarray:
+    return G + np.asarray(l2, G.dtype) * np.eye(len(G), dtype=G.dtype) if l2 else G
 
 
 def _along(_: object, XV: np.ndarray, U: np.ndarray) -> np.ndarray:

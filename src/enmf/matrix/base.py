@@ -62,21 +62,8 @@ class Matrix(ABC):
 
     @property
     def allows_one_pass(self) -> bool:
-        """Whether `half_step` exists and is faster than two products."""
+        """Whether there is a `half_step` (see `DenseMatrix`), faster than two products."""
         return False
-
-    def half_step(
-        self,
-        U: np.ndarray,
-        V: np.ndarray,
-        G: np.ndarray,
-        shift: float,
-        max_sweeps: int,
-        progress: float,
-        momentum: Momentum | None,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Coordinate sweeps of U (in place) for U G - (X V - shift), then Xᵀ U and Uᵀ U: one pass."""
-        raise NotImplementedError
 
     def squared_norm(self) -> float:
         """||X||_F², accumulated in double precision; computed once."""

@@ -47,6 +47,7 @@ class DenseMatrix(Matrix):
         progress: float,
         momentum: Momentum | None,
     ) -> tuple[np.ndarray, np.ndarray]:
+        """Coordinate sweeps of U (in place) for U G - (X V - shift), then Xᵀ U and Uᵀ U: one pass."""
         self.passes += 1
         (n, m), r = self.shape, U.shape[1]
         rows = padded(r)

@@ -20,7 +20,7 @@ def descend(it: Iterate, method: Method, monitor: Monitor, *, phase: str = "desc
     with monitor.phase(phase) as counter:
         while True:
             iteration = counter.iterations
-            measured = iteration % interval == 0
+            it.kkt_follows = measured = iteration % interval == 0
             if method.reuses_products and (measured or not (method.one_pass and it.one_pass)):
                 _ = it.XV  # the next step needs it, so it is charged
             with monitor.measuring():
