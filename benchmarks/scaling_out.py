@@ -8,8 +8,8 @@
     python benchmarks/scaling_out.py model     fit the cost model, test it, look ahead
 
 Each command runs in a process of its own, so that the peak belongs to it alone. `workers` needs ENMF_DATA; its rows are
-medians of the rounds. `cpu` are the processor seconds of the caller and of its busiest worker, which take turns;
-`others` the cores that other processes had meanwhile.
+medians of the rounds, its ratios are of runs in the same round. `cpu` are the processor seconds of the caller and of
+its busiest worker, which take turns; `others` the cores that other processes, or a hypervisor, had meanwhile.
 `iteration` writes benchmarks/results/scaling_model.csv.
 """
 
@@ -73,7 +73,7 @@ def processor_seconds():
 
 def machine_seconds():
     machine = psutil.cpu_times()
-    return machine.user + machine.nice + machine.system
+    return machine.user + machine.nice + machine.system + getattr(machine, "steal", 0.0)
 
 
 def write(row, path=RESULTS, columns=COLUMNS, names=("case",)):
@@ -166,16 +166,16 @@ def workers(rounds):
                     short = {**options, "max_iter": 1} if number == 0 else options  # the first round compiles
                     row = measure(f"audio x 4, {name}", there, X.shape, 20, threads, **short)
                     rows[name] += [row] if number else []
-    medians = {}
-    for name, found in rows.items():
-        found.sort(key=lambda row: row["seconds"])
-        medians[name] = found[len(found) // 2]["seconds"]
-        write(found[len(found) // 2])
-    memory, first, second, both = medians.values()
-    print(
-        f"one worker: {100 * (first / memory - 1):.0f} % over memory; two: {first / second:.2f} times as fast as one; "
-    )
-    print(f"two threads in memory: {memory / both:.2f} times as fast as one")
+    seconds = {name: np.array([row["seconds"] for row in found]) for name, found in rows.items()}
+    for found in rows.values():
+        write(sorted(found, key=lambda row: row["seconds"])[len(found) // 2])
+    memory, first, second, both = seconds.values()
+    for text, ratios in (
+        ("one worker over memory", first / memory),
+        ("one worker over two", first / second),
+        ("one thread in memory over two", memory / both),
+    ):
+        print(f"{text}: median {np.median(ratios):.2f} of", ", ".join(f"{ratio:.2f}" for ratio in ratios))
 
 
 @contextmanager

@@ -459,8 +459,11 @@ def cluster():
         yield local, client
 
 
-def test_workers_give_the_same_answer_and_one_may_die(cluster):
+@pytest.mark.parametrize("asked_directly", [True, False])
+def test_workers_give_the_same_answer_and_one_may_die(cluster, asked_directly, monkeypatch):
     _, client = cluster
+    if not asked_directly:
+        monkeypatch.setattr("enmf.matrix.engine.HANDS", 0)
     X = load_digits().data
     wanted = quiet(X, 8)
     found = quiet(in_chunks(X, 3), 8)
@@ -491,6 +494,22 @@ def test_many_workers_and_workers_with_threads(workers, threads):
         assert found.U.numblocks == (workers, 1)
         assert found.error == pytest.approx(wanted.error, rel=1e-6)
         assert np.linalg.norm(X - found.U.compute() @ found.V.T) == pytest.approx(found.error)  # rows in order
+
+
+def test_a_block_that_cannot_be_read_again_says_why(tmp_path):
+    def second_time(block, place):
+        seen = tmp_path / str(place)
+        if seen.exists():
+            raise OSError("the disk is gone")
+        seen.touch()
+        return block
+
+    X = load_digits().data
+    blocks = [
+        da.from_delayed(dask.delayed(second_time)(X[a : a + 900], a), X[a : a + 900].shape, X.dtype) for a in (0, 900)
+    ]
+    with in_process(2), pytest.raises(OSError, match="the disk is gone"):
+        quiet(da.concatenate(blocks), 3, max_iter=3, tol=0)
 
 
 def test_losing_all_workers_is_one_error_that_keeps_the_factors(cluster):

@@ -18,7 +18,7 @@ from enmf.exterior.pipeline import PAPER, ExteriorOptions, exterior_start
 from enmf.exterior.rotation import Rotation
 from enmf.exterior.svd import Spectrum, sharpen, truncated_svd
 from enmf.iterate import Iterate, Penalty
-from enmf.matrix import ChunkedMatrix, Matrix, RowBlocks
+from enmf.matrix import ChunkedMatrix, Matrix
 from enmf.matrix.engine import WorkersLost
 from enmf.matrix.rows import by_rows
 from enmf.optimality import Certificate, balance, make_certificate
@@ -207,6 +207,7 @@ def factorize_problem(
             monitor.phases["descent"] = Phase(iterations=saved.iterations)
         with interruptible(monitor), keeping_factors(monitor, problem.scale):
             it, status, spectrum, rotation = _run(problem.X, rank, start, choices, penalty, monitor, rng, spectrum)
+            del choices  # the method may hold rows of its own
             result = finish(it, status, spectrum, rotation, monitor, problem.scale, rng, bound, exact_U)
     warn_about_end(result, stopping, monitor.interrupted and callback is None)
     return result
@@ -242,7 +243,7 @@ def keeping_factors(monitor: Monitor, scale: float) -> Iterator[None]:
             root = np.asarray(math.sqrt(scale), monitor.X.dtype)
             U, V = monitor.latest
             lost.V = np.ascontiguousarray(np.maximum(V, 0) * root)
-            if not isinstance(U, RowBlocks):
+            if U is not None:
                 lost.U = np.ascontiguousarray(np.maximum(U, 0) * root)
         raise
 

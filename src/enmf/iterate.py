@@ -16,7 +16,7 @@ from enmf.kernels import gradient
 from enmf.kernels.sweep import BLOCK
 from enmf.matrix import DenseMatrix, Matrix
 from enmf.matrix.base import Momentum
-from enmf.matrix.rows import RowBlocks, fortran, inner
+from enmf.matrix.rows import RowBlocks, by_rows, inner
 
 __all__ = ["GradientMeasure", "Iterate", "Penalty", "inner", "measure_gradient", "penalized"]
 
@@ -137,10 +137,10 @@ class Iterate:
         up, down = (np.asarray(f, self.U.dtype)[order] for f in (scale, 1.0 / scale))
         pick = np.ix_(order, order)
         XV, XtU, UtU, VtV = self._XV, self._XtU, self._UtU, self._VtV
-        self.set_U(fortran(self.U[:, order] * up))
-        self.set_V(np.asfortranarray(self.V[:, order] * down))
-        self._XV = None if XV is None else fortran(XV[:, order] * down)
-        self._XtU = None if XtU is None else np.asfortranarray(XtU[:, order] * up)
+        self.set_U(_arranged(self.U, order, up))
+        self.set_V(_arranged(self.V, order, down))
+        self._XV = None if XV is None else _arranged(XV, order, down)
+        self._XtU = None if XtU is None else _arranged(XtU, order, up)
         self._UtU = None if UtU is None else UtU[pick] * np.outer(up, up)
         self._VtV = None if VtV is None else VtV[pick] * np.outer(down, down)
 
@@ -194,6 +194,13 @@ def penalized(G: np.ndarray, B: np.ndarray, l1: float, l2: float) -> tuple[np.nd
 
 def _ridged(G: np.ndarray, l2: float) -> np.ndarray:
     return G + np.asarray(l2, G.dtype) * np.eye(len(G), dtype=G.dtype) if l2 else G
+
+
+@by_rows
+def _arranged(F: np.ndarray, order: np.ndarray, factor: np.ndarray) -> np.ndarray:
+    out = F.T[order].T  # in Fortran order, and the only copy
+    out *= factor
+    return out
 
 
 def _along(_: object, XV: np.ndarray, U: np.ndarray) -> np.ndarray:

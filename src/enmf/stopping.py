@@ -77,7 +77,7 @@ class Monitor:
         self.phases: dict[str, Phase] = {}
         self.lower_bound = 0.0
         self.interrupted = False
-        self.latest: tuple[np.ndarray, np.ndarray] | None = None  # last factors of the descent on X
+        self.latest: tuple[np.ndarray | None, np.ndarray] | None = None  # last factors of the descent on X, here
         self._precision = float(np.finfo(X.dtype).eps)
         self._first_pass = X.passes
         self._start = time.perf_counter()
@@ -128,7 +128,7 @@ class Monitor:
         row = TraceRow(iteration, phase, self.seconds(), error * self.unit, kkt, self.X.passes - self._first_pass)
         self.trace.append(row)
         if phase == "descent":
-            self.latest = U, V
+            self.latest = None if isinstance(U, RowBlocks) else U, V  # rows that are not needed shall not be kept
         if self.callback is None:
             return
         try:

@@ -24,7 +24,7 @@ from enmf.matrix.base import Matrix, product_cost, row_blocks
 from enmf.matrix.blocks import Preparation, Survey
 from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.engine import Engine, Job, WorkersLost
-from enmf.matrix.parts import Instruction, Lost, Part, Rows
+from enmf.matrix.parts import Instruction, Lost, Part
 from enmf.matrix.rows import Pieces, RowBlocks, Step, Value, program, resolved
 from enmf.matrix.sparse import SparseMatrix
 
@@ -95,8 +95,7 @@ class ChunkedMatrix(Matrix):
         if not self.lazy:
             return np.ascontiguousarray(U.gather())
         self.total(_nothing, U)
-        key = Rows(U.value.step.key)
-        return self.engine.publish(lambda part: Instruction(_same, (key,)), self.heights, U.shape[1], U.dtype)
+        return self.engine.publish(U.value.step.key, self.heights, U.shape[1], U.dtype)
 
     def total(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """The sum of function(part, *arguments) over the parts."""
@@ -280,10 +279,6 @@ def _given(part: Part, rows: np.ndarray) -> np.ndarray:
 
 def _nothing(part: Part, *_: Any) -> int:
     return 0
-
-
-def _same(part: Part, F: np.ndarray) -> np.ndarray:
-    return F
 
 
 def _row_squares(part: Part) -> np.ndarray:

@@ -1,11 +1,12 @@
 """Who computes: the workers of an active Dask client, or threads of this process.
 
 A part of X belongs to a worker, which finds the blocks and the rows of the factors in its memory and uses all its
-threads for it. What travels: small arrays to the workers, one summand of each part back. Up to FAN_IN workers are asked
+threads for it. What travels: small arrays to the workers, one summand of each part back. Up to HANDS workers are asked
 directly (Dask's actors: a third of the delay of a task); with more of them tasks do the work, and a tree of tasks adds.
 
-A worker that dies: Dask makes the blocks of its part elsewhere, and who works on it there finds no rows and says so;
-the caller then sends the steps that make them.
+Tasks on a part go to its worker and to no other one: a scheduler that balances the load would send the part along, and
+the rows cannot follow. When a worker dies, Dask makes the blocks of its part elsewhere; who works on it there finds no
+rows and says so, and the caller then sends the steps that make them.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ import numpy as np
 
 from enmf import parallel
 from enmf.matrix.blocks import Preparation, as_block
-from enmf.matrix.parts import Hand, Instruction, Lost, Packed, Sent, add, drop, make_part, run
+from enmf.matrix.parts import Hand, Instruction, Lost, Packed, Sent, add, drop, make_part, published, run
 from enmf.matrix.sources import LazyBlock
 
 FAN_IN = 8  # partial sums added in one task
+HANDS = 8  # workers that are asked directly
 ATTEMPTS = 5  # of a pass whose inputs were lost with a worker
 BLOCK_BYTES = 64 << 20  # of a block, where we may choose
 BLOCKS = 3  # of a worker at least, unless they were tiny: parts of about the same size
@@ -116,13 +118,11 @@ class Engine:
             with parallel.share(len(tasks)) as (at_once, _):
                 self.parts = _computed(tasks, at_once)
             return
-        homes = self._choose_homes(blocks)
+        self._homes = self._choose_homes(blocks)
         self.parts = [
             self.client.compute(task, workers=[home], allow_other_workers=True, optimize_graph=False)
-            for task, home in zip(tasks, homes)
+            for task, home in zip(tasks, self._homes)
         ]
-        self._wait_for(self.parts)
-        self._homes = homes
         self.find_homes()
 
     def _choose_homes(self, blocks: Sequence[Sequence[Any]]) -> list[str]:
@@ -151,7 +151,8 @@ class Engine:
         elif self._hands:
             found = self._ask_hands(jobs, forget)
         else:
-            found = self._repeated(lambda: self._submit(jobs, forget, total))
+            homes = [self._homes[job.part] for job in jobs]
+            found = self._repeated(lambda: self._submit(jobs, forget, total), homes)
         if total or any(isinstance(one, Lost) for one in found):
             return add(found)
         return found
@@ -206,7 +207,6 @@ class Engine:
                 self.parts[job.part],
                 *sent,
                 workers=[self._homes[job.part]],
-                allow_other_workers=True,
                 pure=False,
                 key=f"enmf-part-{number}-{job.part}",
             )
@@ -218,14 +218,15 @@ class Engine:
             ]
         return futures
 
-    def _repeated(self, submit: Callable[[], list[Any]]) -> list[Any]:
-        """Submit, wait and gather; once more when inputs were lost with a worker."""
+    def _repeated(self, submit: Callable[[], list[Any]], homes: Sequence[str] = ()) -> list[Any]:
+        """Submit, wait and gather; once more when inputs were lost with a worker. `Lost` when a home is gone."""
         from distributed import KilledWorker
 
         for attempt in range(ATTEMPTS):
             try:
                 futures = submit()
-                self._wait_for(futures)
+                if not self._wait_for(futures, homes):
+                    return [Lost(tuple(part for part in range(len(self.parts)) if self._gone(part)))]
                 return self.client.gather(futures, direct=True)
             except KilledWorker as problem:
                 raise WorkersLost(f"a task ended the worker that ran it, again and again: {problem}") from None
@@ -242,6 +243,7 @@ class Engine:
         for attempt in range(ATTEMPTS):
             self._wait_for_workers()
             self._wait_for(self.parts)
+            self._raise_errors()
             where = self.client.who_has(self.parts)
             workers = self.client.nthreads()
             places = [[place for place in where.get(part.key, ()) if place in workers] for part in self.parts]
@@ -252,24 +254,37 @@ class Engine:
             raise WorkersLost("workers were lost faster than the blocks of X could be made again")
         self._homes = [home if home in there else there[0] for home, there in zip(self._homes, places)]
         self._threads = [workers[home] for home in self._homes]
-        if len(self.parts) <= FAN_IN:
+        if len(self.parts) <= HANDS:
             self._hands = self.client.gather([self._hand(number) for number in range(len(self.parts))])
+
+    def _raise_errors(self) -> None:
+        """A block that cannot be read raises what reading it raised."""
+        from distributed import KilledWorker
+
+        for part in self.parts:
+            if part.status == "error":
+                try:
+                    part.result()
+                except KilledWorker as problem:
+                    raise WorkersLost(f"reading X ended the worker that did it, again and again: {problem}") from None
 
     def _hand(self, number: int) -> Any:
         return self.client.submit(
             Hand, self.parts[number], self._threads[number], actor=True, workers=[self._homes[number]], pure=False
         )
 
-    def _wait_for(self, futures: list[Any]) -> None:
-        """Wait, and look now and then whether anybody is working."""
+    def _wait_for(self, futures: list[Any], homes: Sequence[str] = ()) -> bool:
+        """Wait, and look now and then whether anybody is working; False when one of these workers is gone."""
         from distributed import wait
 
         while True:
             try:
                 wait(futures, timeout=2.0)
-                return
+                return True
             except TimeoutError:
                 self._wait_for_workers()
+                if not set(homes) <= set(self.client.nthreads()):
+                    return False
 
     def _wait_for_workers(self) -> None:
         """Return at once where there is a worker; without one, wait for its return, not forever."""
@@ -287,23 +302,31 @@ class Engine:
                 raise WorkersLost(f"no Dask worker is left, and none came back within {patience:g} seconds")
             time.sleep(min(0.5, patience))
 
-    def publish(self, outcome: Callable[[int], Instruction], heights: Sequence[int], columns: int, dtype: Any) -> Any:
-        """Rows that are stored with the parts as a Dask array, which lives on when the run has ended."""
+    def publish(self, key: int, heights: Sequence[int], columns: int, dtype: Any) -> Any:
+        """The rows of a step, which are stored with the parts, as a Dask array that lives on when the run has ended."""
         import dask
         import dask.array as da
 
-        jobs = [Job(part, (), outcome(part)) for part in range(len(heights))]
         if self.client is None:
-            arrays = self.run(jobs, (), total=False)
-            blocks = [da.from_array(array, chunks=array.shape) for array in arrays]
-        else:
-            futures = self._submit(jobs, (), total=False)
+            arrays = [published(self.name, part, key) for part in range(len(heights))]
+            return da.concatenate([da.from_array(array, chunks=array.shape) for array in arrays])
+        futures: list[Any] = [None] * len(heights)
+        for _ in range(ATTEMPTS):  # another worker may have taken a task, to balance the load, and found no rows
+            futures = [future or self._publish(part, key) for part, future in enumerate(futures)]
             self._wait_for(futures)
-            blocks = [
-                da.from_delayed(dask.delayed(future), (height, columns), dtype)
-                for future, height in zip(futures, heights)
-            ]
+            futures = [future if future.status == "finished" else None for future in futures]
+            if all(futures):
+                break
+        else:
+            raise WorkersLost("a worker was lost after the last iteration, and its rows of U with it")
+        shapes = [(height, columns) for height in heights]
+        blocks = [da.from_delayed(dask.delayed(future), shape, dtype) for future, shape in zip(futures, shapes)]
         return da.concatenate(blocks)
+
+    def _publish(self, part: int, key: int) -> Any:
+        """Tried elsewhere when its worker is lost, to raise an error there: better than to wait forever."""
+        how = {"workers": [self._homes[part]], "allow_other_workers": True, "pure": False}
+        return self.client.submit(published, self.name, part, key, **how)
 
     def release(self) -> None:
         """Forget all rows; may be called from anywhere, waits for nothing."""

@@ -190,6 +190,14 @@ def run(
     return result
 
 
+def published(run_name: str, number: int, key: int) -> np.ndarray:
+    """Rows that outlive the run. When their worker is lost then, nobody sends the steps that made them."""
+    rows = _held.get((run_name, number), {}).get(key)
+    if rows is None:
+        raise RuntimeError("rows of U were lost with their worker; V determines them: factorize with init=(None, V)")
+    return rows
+
+
 def _kept(program: Sequence[Instruction], key: int) -> bool:
     return any(one.key == key and one.keep for one in program)
 

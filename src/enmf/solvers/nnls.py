@@ -6,10 +6,12 @@ import numpy as np
 
 from enmf import parallel
 from enmf.kernels import nnls as kernel
+from enmf.matrix.base import row_blocks
 from enmf.matrix.rows import by_rows
 from enmf.solvers.base import coordinate_sweeps
 
 SWEEPS = 20  # coordinate sweeps that find the support
+AT_ONCE = 1 << 22  # numbers of F that are solved for in double precision at a time
 
 
 @by_rows
@@ -18,10 +20,15 @@ def solve_nnls(G: np.ndarray, B: np.ndarray) -> np.ndarray:
 
     The answer depends on G and B alone, not on a start, so that `transform` gives what `fit_transform` gave.
     """
-    n, r = B.shape
     G64 = np.ascontiguousarray(G, dtype=np.float64)
-    B64 = np.asfortranarray(B, dtype=np.float64)
-    F = np.zeros((n, r), order="F")
-    coordinate_sweeps(F, G64, B64, max_sweeps=SWEEPS, progress=1e-4)
-    parallel.run(kernel.nnls, parallel.even_bounds(n, r**3 / 3.0), G64, B64.T, F.T)
-    return F.astype(B.dtype, copy=False)
+    out = np.empty(B.shape, B.dtype, order="F")
+    for rows in row_blocks(len(B), B.shape[1], AT_ONCE):
+        out[rows] = _solve(G64, np.asfortranarray(B[rows], dtype=np.float64))
+    return out
+
+
+def _solve(G: np.ndarray, B: np.ndarray) -> np.ndarray:
+    F = np.zeros(B.shape, order="F")
+    coordinate_sweeps(F, G, B, max_sweeps=SWEEPS, progress=1e-4)
+    parallel.run(kernel.nnls, parallel.even_bounds(len(B), len(G) ** 3 / 3.0), G, B.T, F.T)
+    return F
