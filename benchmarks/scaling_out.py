@@ -122,13 +122,13 @@ def sparse():
 def limits(count=20, limit="750MB"):
     """X of 840 MB and U of 800 MB on workers of 750 MB, of which an idle one needs 270: nothing of that length is ever
     in one place. From a given V, since the n x 2r arrays of an SVD need more workers. Workers are ended at 95 % of the
-    limit; that they pause at 80 % is switched off: what they hold does not become less by waiting."""
+    limit; that they write data to disk from 60 % on and pause at 80 % is switched off: what they hold is all in use."""
     import dask
 
     n, m, rank = 10_000_000, 500, 20
     X = make_sparse((n, m), 10 / m, rank=20, chunks=n // (16 * count))
     V = np.random.default_rng(0).random((m, rank))
-    never = {"distributed.worker.memory.pause": False}
+    never = {f"distributed.worker.memory.{what}": False for what in ("target", "spill", "pause")}
     with dask.config.set(never), cluster(count, limit) as client, client.as_current():
         options = {"method": "e-hals", "init": (None, V), "max_iter": 1, "tol": 0, "bound": False}
         row = measure(f"{count} workers of {limit}", X, (n, m), rank, 1, **options)

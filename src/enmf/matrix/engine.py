@@ -5,8 +5,8 @@ threads for it. What travels: small arrays to the workers, one summand of each p
 directly (Dask's actors: a third of the delay of a task); with more of them tasks do the work, and a tree of tasks adds.
 
 Tasks on a part go to its worker and to no other one: a scheduler that balances the load would send the part along, and
-the rows cannot follow. When a worker dies, Dask makes the blocks of its part elsewhere; who works on it there finds no
-rows and says so, and the caller then sends the steps that make them.
+the rows cannot follow. When a worker dies, its part is given to the one that has the fewest, where Dask makes its
+blocks; who works on it there finds no rows and says so, and the caller then sends the steps that make them.
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ class Engine:
         self.memory = memory_limit if memory_limit is not None else _half_of_memory()
         self.name = f"enmf-{os.getpid()}-{time.time_ns():x}-{next(_runs)}"
         self.parts: list[Any] = []  # a Part each, or the future of one
+        self._recipes: list[tuple[Any, ...]] = []  # arguments of `make_part`
         self._homes: list[str] = []  # worker of each part
         self._threads: list[int] = []  # of that worker
         self._hands: list[Any] = []  # the actor on each part, where there are few
@@ -108,22 +109,27 @@ class Engine:
         keep: bool,
     ) -> None:
         """Make the parts, each of some blocks, and give each to a worker; `keep`: with the blocks in memory."""
-        import dask
-
         firsts = np.cumsum([0, *(sum(part) for part in heights)]).tolist()
-        make = dask.delayed(make_part, pure=False)
         given = [[block if keep or not hasattr(block, "key") else LazyBlock.of(block) for block in p] for p in blocks]
-        tasks = [make(part, list(tall), first, preparation, keep) for part, tall, first in zip(given, heights, firsts)]
+        self._recipes = [(p, list(tall), first, preparation, keep) for p, tall, first in zip(given, heights, firsts)]
         if self.client is None:
-            with parallel.share(len(tasks)) as (at_once, _):
-                self.parts = _computed(tasks, at_once)
+            import dask
+
+            with parallel.share(len(given)) as (at_once, _):
+                make = dask.delayed(make_part, pure=False)
+                self.parts = _computed([make(*recipe) for recipe in self._recipes], at_once)
             return
         self._homes = self._choose_homes(blocks)
-        self.parts = [
-            self.client.compute(task, workers=[home], allow_other_workers=True, optimize_graph=False)
-            for task, home in zip(tasks, self._homes)
-        ]
+        self.parts = [self._make(part) for part in range(len(given))]
         self.find_homes()
+
+    def _make(self, part: int) -> Any:
+        """A part in the memory of its worker; what it is made of may be made elsewhere."""
+        blocks, *more = self._recipes[part]
+        where = {"workers": [self._homes[part]]}
+        how = {**where, "allow_other_workers": True, "optimize_graph": False}
+        ready = [self.client.compute(block, **how) if hasattr(block, "dask") else block for block in blocks]
+        return self.client.submit(make_part, ready, *more, **where, pure=False)
 
     def _choose_homes(self, blocks: Sequence[Sequence[Any]]) -> list[str]:
         """A worker for each part: the one that holds most of its blocks, among those without a part."""
@@ -237,22 +243,23 @@ class Engine:
         raise AssertionError  # not reached
 
     def find_homes(self) -> None:
-        """Where the parts are now, and hands on them; at first and after a loss."""
+        """See that every part is in the memory of its worker, and ask for hands on them; at first and after a loss."""
         if self.client is None:
             return
         for attempt in range(ATTEMPTS):
             self._wait_for_workers()
-            self._wait_for(self.parts)
-            self._raise_errors()
-            where = self.client.who_has(self.parts)
             workers = self.client.nthreads()
-            places = [[place for place in where.get(part.key, ()) if place in workers] for part in self.parts]
-            if all(places):
-                break
+            for part in [part for part, home in enumerate(self._homes) if home not in workers]:
+                self._homes[part] = min(workers, key=self._homes.count)
+                self.parts[part] = self._make(part)
+            if self._wait_for(self.parts, self._homes):
+                self._raise_errors()
+                where = self.client.who_has(self.parts)
+                if all(home in where.get(part.key, ()) for home, part in zip(self._homes, self.parts)):
+                    break
             time.sleep(0.1 * 2**attempt)  # until the scheduler has noticed
         else:
             raise WorkersLost("workers were lost faster than the blocks of X could be made again")
-        self._homes = [home if home in there else there[0] for home, there in zip(self._homes, places)]
         self._threads = [workers[home] for home in self._homes]
         if len(self.parts) <= HANDS:
             self._hands = self.client.gather([self._hand(number) for number in range(len(self.parts))])
