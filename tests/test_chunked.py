@@ -1,5 +1,6 @@
 """X in row blocks gives what X in memory gives, wherever the blocks come from and whoever computes them."""
 
+import gc
 import itertools
 import os
 import pickle
@@ -494,6 +495,25 @@ def test_many_workers_and_workers_with_threads(workers, threads):
         assert found.U.numblocks == (workers, 1)
         assert found.error == pytest.approx(wanted.error, rel=1e-6)
         assert np.linalg.norm(X - found.U.compute() @ found.V.T) == pytest.approx(found.error)  # rows in order
+
+
+def test_rows_are_forgotten_although_a_task_took_long(monkeypatch):
+    """Without the help of the garbage collector."""
+    monkeypatch.setattr("enmf.matrix.engine.HANDS", 0)
+    monkeypatch.setattr("enmf.matrix.engine.PATIENCE", 1e-3)
+    X = load_digits().data
+    with in_process(2):
+        matrix = check_problem(in_chunks(X, 3)).X
+        V = np.random.default_rng(0).random((X.shape[1], 4))
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(5):
+                rows = matrix.times(V)
+                rows.T @ rows
+            assert len(matrix._values) == 1
+        finally:
+            gc.enable()
 
 
 def test_a_block_that_cannot_be_read_again_says_why(tmp_path):

@@ -31,6 +31,7 @@ ATTEMPTS = 5  # of a pass whose inputs were lost with a worker
 BLOCK_BYTES = 64 << 20  # of a block, where we may choose
 BLOCKS = 3  # of a worker at least, unless they were tiny: parts of about the same size
 LARGE = 1 << 15  # bytes from which an array is sent apart from the task
+PATIENCE = 2.0  # seconds between two looks at the workers
 NO_WORKERS = 60.0  # seconds without any worker after which a run ends; Dask's setting enmf.no-workers-timeout wins
 
 _runs = itertools.count()
@@ -180,8 +181,9 @@ class Engine:
             return Lost((job.part,))
         while True:
             try:
-                return future.result(timeout=2.0)
-            except TimeoutError:
+                return future.result(timeout=PATIENCE)
+            except TimeoutError as late:
+                _forget_frames(late)
                 if self._gone(job.part):
                     return Lost((job.part,))
             except Exception:
@@ -286,9 +288,10 @@ class Engine:
 
         while True:
             try:
-                wait(futures, timeout=2.0)
+                wait(futures, timeout=PATIENCE)
                 return True
-            except TimeoutError:
+            except TimeoutError as late:
+                _forget_frames(late)
                 self._wait_for_workers()
                 if not set(homes) <= set(self.client.nthreads()):
                     return False
@@ -363,6 +366,12 @@ class _Parcel:
             self._index[id(argument)] = len(self.arrays)
             self.arrays.append(argument)
         return Sent(self._index[id(argument)])
+
+
+def _forget_frames(problem: BaseException) -> None:
+    """Dask keeps an exception in a frame that the exception refers to. Without this all frames up to ours, and the rows
+    their variables stand for, would live until the next garbage collection."""
+    problem.__traceback__ = None
 
 
 def _look(function: Callable[..., Any], preparation: Preparation | None, threads: int | None, block: Any) -> Any:
