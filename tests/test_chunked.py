@@ -66,7 +66,7 @@ def assert_same(found, wanted):
     before, after = ({name: p.passes for name, p in r.phases.items() if name != "descent"} for r in (found, wanted))
     assert before == after
     if wanted.V.dtype == np.float64:  # in float32 rounding decides about the last iterations
-        assert found.n_iter == pytest.approx(wanted.n_iter, rel=0.1, abs=2)
+        assert found.n_iter == pytest.approx(wanted.n_iter, rel=0.1, abs=10)  # it looks at the KKT residual less often
 
 
 # The matrix itself ----------------------------------------------------------------------------------------------------

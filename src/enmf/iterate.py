@@ -50,7 +50,6 @@ class Iterate:
     def __init__(self, X: Matrix, U: np.ndarray, V: np.ndarray, penalty: Penalty | None = None) -> None:
         self.X = X
         self.penalty = penalty or Penalty()
-        self.kkt_follows = False  # said by the loop: a KKT residual is measured next
         self.U = X.own(U)
         self.V = np.asfortranarray(V, dtype=X.dtype)
         self.U_changed()
@@ -86,14 +85,15 @@ class Iterate:
     def XV(self) -> np.ndarray:  # n x r
         if self._XV is None:
             self._XV = self.X.times(self.V)
-            if isinstance(self._XV, RowBlocks):
-                self._meet(self._XV, self.U)
         return self._XV
 
-    def _meet(self, XV: RowBlocks, U: RowBlocks) -> None:
-        """The rows of X V are made, and one message brings what the error and, where it is asked for next, the KKT
-        residual need of them: <X V, U> and the gradient of U."""
-        if not self.kkt_follows:
+    def prepare(self, kkt: bool) -> None:
+        """Make X V, which the next step needs, so that measuring costs nothing. Rows that live elsewhere: one message
+        brings what the error and, with `kkt`, the KKT residual need of them, <X V, U> and the gradient of U."""
+        XV, U = self.XV, self.U
+        if not isinstance(XV, RowBlocks):
+            return
+        if not kkt:
             XV.inner(U)
             return
         found = U.home.collect(_meet_part, XV, U, self.VtV)

@@ -4,8 +4,9 @@
 
 The blocks are divided among parts, one for each thread of the workers (`enmf.matrix.engine`). U, X V and whatever else
 has n rows lives with the parts (`enmf.matrix.rows`); V, Gram matrices and what is r x r lives with the caller. An
-iteration of a descent is two tasks a part: one takes V, keeps X V and sends back <X V, U>; the other one moves U and
-sends back Xᵀ U and Uᵀ U. Blocks that fit into the memory at hand are read once and kept, others are read anew.
+iteration of HALS is one task a part: it takes V, makes X V, moves U and sends back Xᵀ U and Uᵀ U, which also give the
+error. Where a KKT residual is wanted, another one before takes V, keeps X V, and sends back <X V, U> and the gradient
+of U. Blocks that fit into the memory at hand are read once and kept, others are read anew.
 """
 
 from __future__ import annotations
@@ -65,6 +66,11 @@ class ChunkedMatrix(Matrix):
     @property
     def cost_per_column(self) -> float:
         return product_cost(*self.shape, self._nonzeros)
+
+    @property
+    def allows_one_pass(self) -> bool:
+        """X V, sweeps of U and Xᵀ U in one task a part: one message to each worker and back."""
+        return self.scattered
 
     def raw(self) -> Any:
         raise TypeError("X is not in memory: this method or start needs it whole. Choose another one, such as 'enmf'")

@@ -11,6 +11,7 @@ import numpy as np
 from enmf import parallel
 from enmf.iterate import Iterate
 from enmf.kernels.sweep import BLOCK, extrapolate_columns, sweep
+from enmf.matrix import DenseMatrix
 from enmf.matrix.base import Momentum
 from enmf.matrix.parts import Part
 from enmf.matrix.rows import RowBlocks
@@ -42,7 +43,7 @@ class Method(ABC):
 
 def sweep_U(it: Iterate, max_sweeps: int = 1, progress: float = 0.0, momentum: Momentum | None = None) -> None:
     """Coordinate sweeps of U, then extrapolation; in one pass with the products of the new U where X allows it."""
-    if it.one_pass:
+    if it.one_pass and isinstance(it.X, DenseMatrix):
         it.half_step_U(max_sweeps, progress, momentum)
         return
     G, B = it.normal_U()

@@ -20,9 +20,9 @@ def descend(it: Iterate, method: Method, monitor: Monitor, *, phase: str = "desc
     with monitor.phase(phase) as counter:
         while True:
             iteration = counter.iterations
-            it.kkt_follows = measured = iteration % interval == 0
+            measured = iteration % interval == 0
             if method.reuses_products and (measured or not (method.one_pass and it.one_pass)):
-                _ = it.XV  # the next step needs it, so it is charged
+                it.prepare(kkt=measured)  # the next step needs it, so it is charged
             with monitor.measuring():
                 squared = it.squared_error()
                 objective = squared + it.squared_penalty()
@@ -60,7 +60,8 @@ def run_stage(it: Iterate, method: Method, monitor: Monitor, *, phase: str, max_
 def _kkt_interval(it: Iterate, method: Method) -> int:
     """Iterations between two KKT residuals: measuring them shall cost about a tenth of the steps.
 
-    It needs X V, so that a step which would do with one pass takes two.
+    It needs X V, so that a step which would do with one pass (one message, where workers have X) takes two.
     """
-    flops = it.measuring_flops() + it.rank * it.X.cost_per_column * (method.one_pass and it.X.narrow)
+    saves = method.one_pass and (it.X.narrow or it.X.allows_one_pass)
+    flops = it.measuring_flops() + it.rank * it.X.cost_per_column * saves
     return max(1, min(10, math.ceil(10.0 * flops / method.step_flops(it))))
