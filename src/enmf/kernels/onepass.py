@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from enmf.kernels.compiler import SUMS_MAY_BE_REORDERED, compiled
-from enmf.kernels.sweep import BLOCK, block_arrays, sweep_block
+from enmf.kernels.sweep import REST, block_arrays, sweep_block
 
 
 @compiled(SUMS_MAY_BE_REORDERED)
@@ -18,31 +18,33 @@ def half_step(  # type: ignore[no-untyped-def]
 ):
     """Sweep F = Uᵀ (r x n) in place, and add up XtU[p] = (Xᵀ U)ᵀ and UtU[p] for the parts p = start..stop of the rows.
 
-    A part has `height` rows of X, a multiple of BLOCK. V is Vᵀ, and it, XtU and UtU have their components padded with
-    zeros. `shift` is subtracted from X V (the penalty on the sum of U). Where `old` (r x n) is not empty, F is the
+    A part has `height` rows of X, a multiple of the lanes. V is Vᵀ, and it, XtU and UtU have their components padded
+    with zeros. `shift` is subtracted from X V (the penalty on the sum of U). Where `old` (r x n) is not empty, F is the
     extrapolated max(0, new + beta (new - old)) afterwards, and `old` the new one.
     """
     n = X.shape[0]
     r = F.shape[0]
     work, right, line, H = block_arrays(G)
+    most = work.shape[1]
     zero = F.dtype.type(0)
     for part in range(start, stop):
         cross, gram = XtU[part], UtU[part]
         cross[:] = zero
         gram[:] = zero
         last = min(n, (part + 1) * height)
-        for first in range(part * height, last, BLOCK):
-            width = min(BLOCK, last - first)
+        for first in range(part * height, last, most):
+            width = min(most, last - first)
+            lanes = -(-width // REST) * REST
             block = X[first : first + width]
             _inner_products(V, block, right)
             for k in range(r):
                 for c in range(width):
                     work[k, c] = F[k, first + c]
                     right[k, c] -= shift
-                for c in range(width, BLOCK):
+                for c in range(width, lanes):
                     work[k, c] = zero
                     right[k, c] = zero
-            sweep_block(work, right, line, H, np.inf, max_sweeps, progress, skip)
+            sweep_block(work, right, line, H, lanes, np.inf, max_sweeps, progress, skip)
             if len(old) > 0:
                 for k in range(r):
                     for c in range(width):
@@ -53,10 +55,10 @@ def half_step(  # type: ignore[no-untyped-def]
             for k in range(r):
                 for c in range(width):
                     F[k, first + c] = work[k, c]
-                for c in range(width, BLOCK):
+                for c in range(width, lanes):
                     work[k, c] = zero
             _add_products(work, block, cross)
-            _add_gram(work, gram)
+            _add_gram(work, lanes, gram)
 
 
 @compiled(SUMS_MAY_BE_REORDERED)
@@ -129,7 +131,7 @@ def _add_products(U, X, T):  # type: ignore[no-untyped-def]
 
 
 @compiled(SUMS_MAY_BE_REORDERED)
-def _add_gram(U, S):  # type: ignore[no-untyped-def]
+def _add_gram(U, lanes, S):  # type: ignore[no-untyped-def]
     """S += U Uᵀ, the lower triangle in panels of four (what lies above them is filled, too)."""
     rows = len(U)
     zero = U.dtype.type(0)
@@ -138,7 +140,7 @@ def _add_gram(U, S):  # type: ignore[no-untyped-def]
         for k in range(0, i // 4 * 4 + 4, 4):
             v0, v1, v2, v3 = U[k], U[k + 1], U[k + 2], U[k + 3]
             s0 = s1 = s2 = s3 = zero
-            for c in range(BLOCK):
+            for c in range(lanes):
                 s0 += u[c] * v0[c]
                 s1 += u[c] * v1[c]
                 s2 += u[c] * v2[c]

@@ -13,6 +13,9 @@ import numpy as np
 from enmf.kernels.compiler import SUMS_MAY_BE_REORDERED, compiled
 
 BLOCK = 128  # columns handled together: r x 128 numbers stay in the cache, 128 lanes vectorise
+LANE_BYTES = 1024  # the same for sweeps, whose lanes are BLOCK in double precision and twice as many in single
+RANGE = 2 * BLOCK  # ranges of sweeps are multiples of it, so that blocks are the same for any number of threads
+REST = 16  # a last block that is shorter has a multiple of these lanes
 PANEL = 4  # components handled together: what they do not share is a small matrix product, as fast as one
 
 
@@ -27,9 +30,10 @@ def block_arrays(G):  # type: ignore[no-untyped-def]
     """What `sweep_block` works on, zero: factor, right side, lines of a panel; and G padded with zeros."""
     r = len(G)
     height = padded(r)
-    work = np.zeros((height, BLOCK), G.dtype)
-    right = np.zeros((height, BLOCK), G.dtype)
-    line = np.zeros((PANEL, BLOCK), G.dtype)
+    lanes = LANE_BYTES // G.itemsize
+    work = np.zeros((height, lanes), G.dtype)
+    right = np.zeros((height, lanes), G.dtype)
+    line = np.zeros((PANEL, lanes), G.dtype)
     H = np.zeros((height, height), G.dtype)
     H[:r, :r] = G
     return work, right, line, H
@@ -46,24 +50,26 @@ def sweep(start, stop, F, B, G, wall, max_sweeps, progress, skip):  # type: igno
     r = F.shape[0]
     work, right, line, H = block_arrays(G)
     zero = F.dtype.type(0)
-    for first in range(start, stop, BLOCK):
-        width = min(BLOCK, stop - first)
+    most = work.shape[1]
+    for first in range(start, stop, most):
+        width = min(most, stop - first)
+        lanes = -(-width // REST) * REST
         for k in range(r):
             for c in range(width):
                 work[k, c] = F[k, first + c]
                 right[k, c] = B[k, first + c]
-            for c in range(width, BLOCK):
+            for c in range(width, lanes):
                 work[k, c] = zero
                 right[k, c] = zero
-        sweep_block(work, right, line, H, wall, max_sweeps, progress, skip)
+        sweep_block(work, right, line, H, lanes, wall, max_sweeps, progress, skip)
         for k in range(r):
             for c in range(width):
                 F[k, first + c] = work[k, c]
 
 
 @compiled(SUMS_MAY_BE_REORDERED)
-def sweep_block(work, right, line, H, wall, max_sweeps, progress, skip):  # type: ignore[no-untyped-def]
-    """The sweeps of one block of columns, `work`, in place; all arrays have their components padded with zeros."""
+def sweep_block(work, right, line, H, lanes, wall, max_sweeps, progress, skip):  # type: ignore[no-untyped-def]
+    """The sweeps of one block of columns, the first `lanes` of `work`, in place; components are padded with zeros."""
     r = len(skip)
     height = len(work)
     zero = work.dtype.type(0)
@@ -73,7 +79,7 @@ def sweep_block(work, right, line, H, wall, max_sweeps, progress, skip):  # type
         change = 0.0
         for panel in range(0, height, PANEL):
             for p in range(PANEL):
-                for c in range(BLOCK):
+                for c in range(lanes):
                     line[p, c] = right[panel + p, c]
             # what the components outside the panel contribute, four by four
             l0, l1, l2, l3 = line[0], line[1], line[2], line[3]
@@ -85,7 +91,7 @@ def sweep_block(work, right, line, H, wall, max_sweeps, progress, skip):  # type
                 c0, c1, c2, c3 = H[panel + 2, j], H[panel + 2, j + 1], H[panel + 2, j + 2], H[panel + 2, j + 3]
                 d0, d1, d2, d3 = H[panel + 3, j], H[panel + 3, j + 1], H[panel + 3, j + 2], H[panel + 3, j + 3]
                 w0, w1, w2, w3 = work[j], work[j + 1], work[j + 2], work[j + 3]
-                for c in range(BLOCK):
+                for c in range(lanes):
                     x0, x1, x2, x3 = w0[c], w1[c], w2[c], w3[c]
                     l0[c] -= a0 * x0 + a1 * x1 + a2 * x2 + a3 * x3
                     l1[c] -= b0 * x0 + b1 * x1 + b2 * x2 + b3 * x3
@@ -97,26 +103,26 @@ def sweep_block(work, right, line, H, wall, max_sweeps, progress, skip):  # type
                     continue
                 g = H[k, k]
                 if g <= zero:
-                    for c in range(BLOCK):
+                    for c in range(lanes):
                         if right[k, c] < zero:
                             work[k, c] = zero
                     continue
                 for j in range(panel, panel + PANEL):
                     if j != k:
                         h = H[k, j]
-                        for c in range(BLOCK):
+                        for c in range(lanes):
                             line[p, c] -= h * work[j, c]
                 up = work.dtype.type(1) / g
                 moved = zero
                 if hard:
-                    for c in range(BLOCK):
+                    for c in range(lanes):
                         new = max(line[p, c] * up, zero)
                         step = new - work[k, c]
                         moved += step * step
                         work[k, c] = new
                 else:
                     down = work.dtype.type(1.0 / (g + wall))
-                    for c in range(BLOCK):
+                    for c in range(lanes):
                         new = line[p, c] * (up if line[p, c] >= zero else down)
                         step = new - work[k, c]
                         moved += step * step

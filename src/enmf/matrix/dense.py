@@ -8,10 +8,10 @@ import numpy as np
 
 from enmf import parallel
 from enmf.kernels.onepass import add_parts, half_step
-from enmf.kernels.sweep import BLOCK, padded
+from enmf.kernels.sweep import LANE_BYTES, padded
 from enmf.matrix.base import Matrix, Momentum, dense_squared_residual, product_cost, row_blocks
 
-PARTS = 8  # of the rows, whatever the number of threads; each has its own sums
+PARTS = 16  # of the rows, whatever the number of threads; each has its own sums
 
 
 class DenseMatrix(Matrix):
@@ -53,7 +53,8 @@ class DenseMatrix(Matrix):
         rows = padded(r)
         Vt = np.zeros((rows, m), self.dtype)
         Vt[:r] = V.T
-        height = -(-n // (PARTS * BLOCK)) * BLOCK
+        lanes = LANE_BYTES // self.dtype.itemsize
+        height = -(-n // (PARTS * lanes)) * lanes
         parts = -(-n // height)
         XtU, UtU = np.empty((parts, rows, m), self.dtype), np.empty((parts, rows, rows), self.dtype)
         old, beta = momentum or (np.empty((0, 0), self.dtype, order="F"), 0.0)

@@ -10,7 +10,7 @@ import numpy as np
 
 from enmf import parallel
 from enmf.iterate import Iterate
-from enmf.kernels.sweep import BLOCK, extrapolate_columns, sweep
+from enmf.kernels.sweep import RANGE, extrapolate_columns, sweep
 from enmf.matrix import DenseMatrix
 from enmf.matrix.base import Momentum
 from enmf.matrix.parts import Part
@@ -106,16 +106,16 @@ def _sweep(
     F: np.ndarray, B: np.ndarray, G: np.ndarray, wall: float, max_sweeps: int, progress: float, skip: np.ndarray
 ) -> None:
     n, r = F.shape
-    bounds = parallel.even_bounds(n, 2.0 * r * r * max_sweeps, BLOCK)
+    bounds = parallel.even_bounds(n, 2.0 * r * r * max_sweeps, RANGE)
     parallel.run(sweep, bounds, F.T, B.T, G, wall, max_sweeps, progress, skip)
 
 
 def _sweep_part(part: Part, F: np.ndarray, B: np.ndarray, *options: Any) -> np.ndarray:
     """The same on the rows of a part, in the blocks of rows that all of them together would have."""
     F = F.copy(order="F")
-    lead = min(-part.first % BLOCK, len(F))
+    lead = min(-part.first % RANGE, len(F))
     if lead:
         sweep(0, lead, F.T, B.T, *options)
-    bounds = lead + parallel.even_bounds(len(F) - lead, 2.0 * F.shape[1] ** 2 * options[2], BLOCK)
+    bounds = lead + parallel.even_bounds(len(F) - lead, 2.0 * F.shape[1] ** 2 * options[2], RANGE)
     parallel.run(sweep, bounds, F.T, B.T, *options)
     return F
