@@ -233,7 +233,7 @@ def iteration(count):
 
 def terms(n, m, entries, rank, count):
     """What an iteration does: multiply-adds of products, bytes of V and XᵀU that these fetch from beyond a cache,
-    sweeps and gradient of U, numbers of arrays as long as U, sweeps of V, bytes sent, messages.
+    sweeps and gradient of U, numbers of arrays as long as U, sweeps of V, bytes sent, messages (of constant cost).
 
     A stored number of X takes a row of V, and adds to a row of XᵀU. These are found in a cache of C bytes with the
     probability C / (m r w). Sweeps end early; that they take about the same number everywhere is part of what the fit
@@ -241,7 +241,7 @@ def terms(n, m, entries, rank, count):
     """
     products, V = 2.0 * n * entries * rank / count, 4.0 * m * rank
     near, far = (4.0 * products * max(0.0, 1.0 - cache / V) for cache in (L2, L3))
-    return np.array([products, near, far, n * rank**2 / count, n * rank / count, m * rank**2, V * (1 + count), 2.0])
+    return np.array([products, near, far, n * rank**2 / count, n * rank / count, m * rank**2, V * (1 + count), 1.0])
 
 
 NAMES = (
@@ -252,7 +252,7 @@ NAMES = (
     "arrays of U",
     "sweeps of V",
     "V and XᵀU sent",
-    "messages",
+    "messages of an iteration",
 )
 
 
