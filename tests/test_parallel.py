@@ -1,7 +1,11 @@
 """Products on our own threads, and the threads of BLAS, which belong to others too."""
 
+import os
+import signal
 import subprocess
 import sys
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -55,6 +59,75 @@ def test_the_result_is_stored_like_the_first_factor_and_goes_where_it_is_wanted(
     out = np.empty((5, 3))
     assert parallel.matmul(A, B, out) is out
     assert (out == 4).all()
+
+
+BOUNDS = np.array([0, 3, 7, 10])
+
+
+def test_every_range_has_a_thread_of_its_own():
+    seen, threads = [], set()
+
+    def kernel(start, stop, shift):
+        threads.add(threading.get_ident())
+        seen.extend(range(start + shift, stop + shift))
+        while len(threads) < 3:  # nobody does the work of another one
+            time.sleep(1e-3)
+
+    for _ in range(3):
+        seen.clear()
+        threads.clear()
+        parallel.run(kernel, BOUNDS, 100)
+        assert sorted(seen) == list(range(100, 110))
+
+
+@pytest.mark.parametrize("place", [0, 3, 7])
+def test_an_error_comes_back_after_everybody_has_finished(place):
+    finished = []
+
+    def kernel(start, stop):
+        if start == place:
+            raise ZeroDivisionError(start)
+        time.sleep(0.05)
+        finished.append(start)
+
+    with pytest.raises(ZeroDivisionError):
+        parallel.run(kernel, BOUNDS)
+    assert len(finished) == 2
+    parallel.run(lambda start, stop: finished.append(start), BOUNDS)
+    assert len(finished) == 5
+
+
+def test_an_interrupt_waits_for_the_others():
+    finished = []
+
+    def kernel(start, stop):
+        if start == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.1 + 0.02 * start)
+        if start:
+            finished.append(start)
+
+    with pytest.raises(KeyboardInterrupt):
+        parallel.run(kernel, BOUNDS)
+    assert sorted(finished) == [3, 7]
+
+
+def test_a_run_inside_a_run():
+    seen = []
+    parallel.run(lambda start, stop: parallel.run(lambda a, b: seen.append((start, a)), BOUNDS), BOUNDS)
+    assert sorted(seen) == [(a, b) for a in (0, 3, 7) for b in (0, 3, 7)]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_has_threads_of_its_own():
+    parallel.run(lambda start, stop: None, BOUNDS)  # there are idle ones now
+    child = os.fork()
+    if child == 0:
+        seen = []
+        parallel.run(lambda start, stop: seen.append(start), BOUNDS)
+        os._exit(len(seen))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
 
 
 SCRIPT = """
