@@ -124,8 +124,10 @@ if __name__ == "__main__":
     for part in parts:
         globals()[part]()
     target = Path(__file__).parent / "results" / "opponents.csv"
-    with target.open() as file:
-        kept = [row for row in csv.DictReader(file) if row["part"] not in parts]
+    kept = []
+    if target.exists():
+        with target.open() as file:
+            kept = [row for row in csv.DictReader(file) if row["part"] not in parts]
     with target.open("w", newline="") as file:
         writer = csv.DictWriter(file, ["part", "case", "holds", "figures"])
         writer.writeheader()

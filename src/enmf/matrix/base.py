@@ -62,7 +62,8 @@ class Matrix(ABC):
 
     @property
     def allows_one_pass(self) -> bool:
-        """Whether there is a `half_step` (see `DenseMatrix`), faster than two products."""
+        """Whether U is better swept together with its products than after an X V of its own: `DenseMatrix.half_step`
+        then reads X once, and workers that have X are sent one message."""
         return False
 
     def squared_norm(self) -> float:
