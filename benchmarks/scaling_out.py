@@ -157,7 +157,10 @@ def workers(rounds):
     cases = {"in memory, 1 thread": (0, 1), "1 worker": (1, 1), "2 workers": (2, 2), "in memory, 2 threads": (0, 2)}
     rows = {name: [] for name in cases}
     for _ in range(rounds):
-        for name, (count, threads) in cases.items():  # each cluster alone: an idle one takes a tenth of a core
+        for name, (
+            count,
+            threads,
+        ) in cases.items():  # each cluster alone (an idle one takes a tenth of a core), compiled first
             with cluster(count) if count else nullcontext() as client:
                 there = X if client is None else _persist(client, da.from_array(X, chunks=(1500, -1)))
                 with client.as_current() if client is not None else nullcontext():
