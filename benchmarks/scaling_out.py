@@ -160,7 +160,7 @@ def workers(rounds):
         for name, (
             count,
             threads,
-        ) in cases.items():  # each cluster alone (an idle one takes a tenth of a core), compiled first
+        ) in cases.items():  # each cluster alone: an idle one takes a tenth of a core
             with cluster(count) if count else nullcontext() as client:
                 there = X if client is None else _persist(client, da.from_array(X, chunks=(1500, -1)))
                 with client.as_current() if client is not None else nullcontext():
