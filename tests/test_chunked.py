@@ -66,8 +66,8 @@ def assert_same(found, wanted):
     before, after = ({name: p.passes for name, p in r.phases.items() if name != "descent"} for r in (found, wanted))
     assert before == after
     if wanted.V.dtype == np.float64:  # in float32 rounding decides about the last iterations
-        late = found.n_iter - wanted.n_iter  # it looks at the KKT residual at every fifth iteration or so
-        assert -max(2, 0.1 * wanted.n_iter) <= late <= max(2, 0.1 * wanted.n_iter) + 4
+        late = found.n_iter - wanted.n_iter  # it looks at the KKT residual at every tenth iteration at most
+        assert -max(2, 0.1 * wanted.n_iter) <= late <= max(2, 0.1 * wanted.n_iter) + 9
 
 
 # The matrix itself ----------------------------------------------------------------------------------------------------

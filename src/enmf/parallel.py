@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-LEAST_WORK = 2_000_000  # flops of a range: waking a thread takes as long, some hundred microseconds at worst
+LEAST_WORK = 8_000_000  # flops of a range, a quarter of a millisecond: waking a thread takes half of it at worst
 PRODUCT_BLOCK = 64  # ranges of a product are multiples of it, so that BLAS cuts them alike
 LARGE_SIDE = 1000  # decompositions of larger matrices gain from BLAS's threads
 INNER_PARTS = 8  # parts of a long inner dimension, whatever the number of threads
@@ -186,6 +186,9 @@ def run(kernel: Callable[..., Any], bounds: np.ndarray, *arguments: Any) -> None
     The caller's thread takes the first range. An interrupt waits for the others: nobody writes into an array after
     this function has ended.
     """
+    if len(bounds) == 2:
+        kernel(int(bounds[0]), int(bounds[1]), *arguments)
+        return
     starts, stops = bounds[:-1].tolist(), bounds[1:].tolist()
     others: list[_Worker] = []
     try:
@@ -260,8 +263,10 @@ def even_bounds(length: int, work_per_item: float, block: int = 1) -> np.ndarray
     `work_per_item` is in flops.
     """
     blocks = -(-length // block)
-    useful = max(1, int(length * work_per_item / LEAST_WORK))
-    parts = max(1, min(count(), blocks, useful))
+    useful = int(length * work_per_item / LEAST_WORK)
+    parts = min(count(), blocks, useful) if useful > 1 else 1
+    if parts <= 1:
+        return np.array([0, length])
     borders = (np.arange(parts + 1) * blocks // parts) * block
     borders[-1] = length
     return borders

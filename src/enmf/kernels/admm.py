@@ -14,11 +14,13 @@ CHUNK = 8192
 @compiled(SUMS_MAY_BE_REORDERED)
 def split(start, stop, WR, Y, Z, ZY, threshold):  # type: ignore[no-untyped-def]
     """B = WR - Y;  Z = B above 0, 0 down to -threshold, B + threshold below;  ZY = Z + Y."""
-    for i in range(start, stop):
-        b = WR[i] - Y[i]
-        z = b if b > 0 else min(b + threshold, 0.0)
-        Z[i] = z
-        ZY[i] = z + Y[i]
+    turned, dual, target, both = WR[start:stop], Y[start:stop], Z[start:stop], ZY[start:stop]
+    zero = turned.dtype.type(0)
+    for i in range(len(turned)):
+        b = turned[i] - dual[i]
+        z = b if b > zero else min(b + threshold, zero)
+        target[i] = z
+        both[i] = z + dual[i]
 
 
 @compiled(SUMS_MAY_BE_REORDERED)
@@ -29,14 +31,16 @@ def update_dual(start, stop, WR, before, Y, Z, partial):  # type: ignore[no-unty
         moved = 0.0
         total = 0.0
         size = 0.0
-        for i in range(first, min(first + CHUNK, stop)):
-            residual = Z[i] - WR[i]
-            Y[i] += residual
+        last = min(first + CHUNK, stop)
+        turned, former, dual, target = WR[first:last], before[first:last], Y[first:last], Z[first:last]
+        for i in range(len(turned)):
+            residual = target[i] - turned[i]
+            dual[i] += residual
             primal += residual * residual
-            step = WR[i] - before[i]
+            step = turned[i] - former[i]
             moved += step * step
-            total += WR[i]
-            size += abs(WR[i])
+            total += turned[i]
+            size += abs(turned[i])
         row = partial[first // CHUNK]
         row[0] = primal
         row[1] = moved

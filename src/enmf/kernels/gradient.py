@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from enmf.kernels.compiler import SUMS_MAY_BE_REORDERED, compiled
-from enmf.kernels.sweep import BLOCK
+from enmf.kernels.sweep import BLOCK, load
 
 # columns of the table of partial results, after the r sums of squares
 LARGEST_PRODUCT, SUM_PRODUCT, SMALLEST_GRADIENT = 0, 1, 2
@@ -21,34 +21,36 @@ def measure(start, stop, F, B, G, partial):  # type: ignore[no-untyped-def]
     """Fill partial[b] for each block b of BLOCK columns in start..stop (start is a multiple of BLOCK):
     r sums of squares of the projected gradient (one a component), then max(D*F), sum(D*F) and min(D)."""
     r = F.shape[0]
+    zero = F.dtype.type(0)
     work = np.zeros((r, BLOCK), F.dtype)
     line = np.zeros(BLOCK, F.dtype)
+    largest = np.zeros(BLOCK)  # one a column: least and largest of many columns are found at once
+    smallest = np.zeros(BLOCK)
     for first in range(start, stop, BLOCK):
         width = min(BLOCK, stop - first)
         out = partial[first // BLOCK]
-        out[r + LARGEST_PRODUCT] = -np.inf
-        out[r + SUM_PRODUCT] = 0.0
-        out[r + SMALLEST_GRADIENT] = np.inf
+        largest[:] = -np.inf
+        smallest[:] = np.inf
+        along = 0.0
+        load(F, first, width, BLOCK, work)
         for k in range(r):
-            for c in range(width):
-                work[k, c] = F[k, first + c]
-            for c in range(width, BLOCK):
-                work[k, c] = 0
-        for k in range(r):
-            for c in range(BLOCK):
-                line[c] = 0
+            line[:] = zero
             for j in range(r):
-                g = G[k, j]
+                g, other = G[k, j], work[j]
                 for c in range(BLOCK):
-                    line[c] += g * work[j, c]
-            total = 0.0
+                    line[c] += g * other[c]
+            squares = 0.0
+            mine, right = work[k], B[k][first : first + width]
             for c in range(width):
-                d = np.float64(line[c] - B[k, first + c])
-                f = work[k, c]
-                out[r + SMALLEST_GRADIENT] = min(out[r + SMALLEST_GRADIENT], d)
+                d = np.float64(line[c] - right[c])
+                f = mine[c]
                 product = d * f
-                out[r + LARGEST_PRODUCT] = max(out[r + LARGEST_PRODUCT], product)
-                out[r + SUM_PRODUCT] += product
-                if f > 0 or d < 0:
-                    total += d * d
-            out[k] = total
+                along += product
+                smallest[c] = min(smallest[c], d)
+                largest[c] = max(largest[c], product)
+                projected = d if f > zero else min(d, 0.0)
+                squares += projected * projected
+            out[k] = squares
+        out[r + LARGEST_PRODUCT] = largest.max()
+        out[r + SUM_PRODUCT] = along
+        out[r + SMALLEST_GRADIENT] = smallest.min()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from enmf.kernels.compiler import SUMS_MAY_BE_REORDERED, compiled
-from enmf.kernels.sweep import REST, block_arrays, sweep_block
+from enmf.kernels.sweep import REST, block_arrays, load, store, sweep_block
 
 
 @compiled(SUMS_MAY_BE_REORDERED)
@@ -37,26 +37,21 @@ def half_step(  # type: ignore[no-untyped-def]
             lanes = -(-width // REST) * REST
             block = X[first : first + width]
             _inner_products(V, block, right)
+            load(F, first, width, lanes, work)
             for k in range(r):
                 for c in range(width):
-                    work[k, c] = F[k, first + c]
                     right[k, c] -= shift
                 for c in range(width, lanes):
-                    work[k, c] = zero
                     right[k, c] = zero
             sweep_block(work, right, line, H, lanes, np.inf, max_sweeps, progress, skip)
             if len(old) > 0:
                 for k in range(r):
+                    now, before = work[k], old[k][first : first + width]
                     for c in range(width):
-                        new = work[k, c]
-                        further = max(new + beta * (new - old[k, first + c]), zero)
-                        old[k, first + c] = new
-                        work[k, c] = further
-            for k in range(r):
-                for c in range(width):
-                    F[k, first + c] = work[k, c]
-                for c in range(width, lanes):
-                    work[k, c] = zero
+                        new = now[c]
+                        now[c] = max(new + beta * (new - before[c]), zero)
+                        before[c] = new
+            store(work, F, first, width)
             _add_products(work, block, cross)
             _add_gram(work, lanes, gram)
 

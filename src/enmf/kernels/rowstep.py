@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from enmf.kernels.compiler import SUMS_MAY_BE_REORDERED, compiled
-from enmf.kernels.sweep import BLOCK
+from enmf.kernels.sweep import BLOCK, load, store
 
 
 @compiled(SUMS_MAY_BE_REORDERED)
@@ -30,11 +30,7 @@ def row_steps(start, stop, F, B, G, fixed_step, max_steps, epsilon, literal):  #
     zero = F.dtype.type(0)
     for first in range(start, stop, BLOCK):
         width = min(BLOCK, stop - first)
-        for k in range(r):
-            for c in range(width):
-                work[k, c] = F[k, first + c]
-            for c in range(width, BLOCK):
-                work[k, c] = zero
+        load(F, first, width, BLOCK, work)
         first_norm = 0.0
         for s in range(max_steps):
             for c in range(BLOCK):
@@ -47,8 +43,9 @@ def row_steps(start, stop, F, B, G, fixed_step, max_steps, epsilon, literal):  #
                     w = G[k, j]
                     for c in range(BLOCK):
                         line[c] += w * work[j, c]
+                right = B[k][first : first + width]
                 for c in range(width):
-                    d = line[c] - B[k, first + c]
+                    d = line[c] - right[c]
                     f = work[k, c]
                     if f < zero or (f == zero and d > zero and not literal):
                         d = zero
@@ -80,6 +77,4 @@ def row_steps(start, stop, F, B, G, fixed_step, max_steps, epsilon, literal):  #
                 for c in range(width):
                     if work[k, c] >= zero:
                         work[k, c] = max(work[k, c] - line[c] * g[k, c], zero)
-        for k in range(r):
-            for c in range(width):
-                F[k, first + c] = work[k, c]
+        store(work, F, first, width)

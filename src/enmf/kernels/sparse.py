@@ -39,8 +39,9 @@ def times(start, stop, indptr, indices, data, columns, out):  # type: ignore[no-
                     row[k] += value * source[k]
                 e += 1
         for k in range(r):
+            line = out[k][first : first + height]
             for i in range(height):
-                out[k, first + i] = rows[i, k]
+                line[i] = rows[i, k]
 
 
 @compiled(SUMS_MAY_BE_REORDERED)

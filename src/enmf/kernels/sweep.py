@@ -39,6 +39,31 @@ def block_arrays(G):  # type: ignore[no-untyped-def]
     return work, right, line, H
 
 
+# An index such as first + c may be negative, as far as the compiler knows, and numba then asks at every entry: loops
+# over slices are four times as fast.
+
+
+@compiled()
+def load(F, first, width, lanes, block):  # type: ignore[no-untyped-def]
+    """Columns first..first + width of F to the left of `block`, zeros beside them up to `lanes`."""
+    zero = F.dtype.type(0)
+    for k in range(len(F)):
+        source, target = F[k][first : first + width], block[k]
+        for c in range(width):
+            target[c] = source[c]
+        for c in range(width, lanes):
+            target[c] = zero
+
+
+@compiled()
+def store(block, F, first, width):  # type: ignore[no-untyped-def]
+    """The reverse."""
+    for k in range(len(F)):
+        source, target = block[k], F[k][first : first + width]
+        for c in range(width):
+            target[c] = source[c]
+
+
 @compiled(SUMS_MAY_BE_REORDERED)
 def sweep(start, stop, F, B, G, wall, max_sweeps, progress, skip):  # type: ignore[no-untyped-def]
     """Up to `max_sweeps` sweeps over the columns start..stop of F (r x n), in place.
@@ -47,24 +72,15 @@ def sweep(start, stop, F, B, G, wall, max_sweeps, progress, skip):  # type: igno
     Components with skip[k] stay as they are. So do those with G_kk = 0, about which nothing can be said, except where a
     penalty (b < 0) sends them to zero.
     """
-    r = F.shape[0]
     work, right, line, H = block_arrays(G)
-    zero = F.dtype.type(0)
     most = work.shape[1]
     for first in range(start, stop, most):
         width = min(most, stop - first)
         lanes = -(-width // REST) * REST
-        for k in range(r):
-            for c in range(width):
-                work[k, c] = F[k, first + c]
-                right[k, c] = B[k, first + c]
-            for c in range(width, lanes):
-                work[k, c] = zero
-                right[k, c] = zero
+        load(F, first, width, lanes, work)
+        load(B, first, width, lanes, right)
         sweep_block(work, right, line, H, lanes, wall, max_sweeps, progress, skip)
-        for k in range(r):
-            for c in range(width):
-                F[k, first + c] = work[k, c]
+        store(work, F, first, width)
 
 
 @compiled(SUMS_MAY_BE_REORDERED)
@@ -139,7 +155,8 @@ def extrapolate_columns(start, stop, F, old, beta):  # type: ignore[no-untyped-d
     """F <- max(0, F + beta (F - old)), and `old` <- F, for the columns start..stop of F (r x n)."""
     zero = F.dtype.type(0)
     for k in range(len(F)):
-        for i in range(start, stop):
-            new = F[k, i]
-            F[k, i] = max(new + beta * (new - old[k, i]), zero)
-            old[k, i] = new
+        now, before = F[k][start:stop], old[k][start:stop]
+        for i in range(len(now)):
+            new = now[i]
+            now[i] = max(new + beta * (new - before[i]), zero)
+            before[i] = new

@@ -58,10 +58,10 @@ def run_stage(it: Iterate, method: Method, monitor: Monitor, *, phase: str, max_
 
 
 def _kkt_interval(it: Iterate, method: Method) -> int:
-    """Iterations between two KKT residuals: measuring them shall cost about a tenth of the steps.
+    """Iterations between two KKT residuals: measuring them shall cost about a twentieth of the steps.
 
     It needs X V, so that a step which would do with one pass (one message, where workers have X) takes two.
     """
     saves = method.one_pass and (it.X.narrow or it.X.allows_one_pass)
     flops = it.measuring_flops() + it.rank * it.X.cost_per_column * saves
-    return max(1, min(10, math.ceil(10.0 * flops / method.step_flops(it))))
+    return max(1, min(10, math.ceil(20.0 * flops / method.step_flops(it))))
