@@ -44,21 +44,22 @@ class ExteriorOptions:
     power_iterations : int
         Of the randomized SVD.
     rotation : {"auto", "spread", "identity", "random"}
-        Start of Algorithm 1; "auto" tries up to `starts` of them, as many as are cheap beside X: these, and "random"
-        again.
-    starts : int
+        Start of Algorithm 1; "auto" tries up to `starts` of them, as many as are cheap beside X.
+    starts : int, optional
+        Default: four for data that are nearly of low rank ("spread", "identity", "random" twice), one ("spread") for
+        data of which this rank explains little, where all starts end alike, else two ("identity", "random").
     rotation_iterations : int, optional
         Default: 100 for data that are nearly of low rank, where the rotation decides about the minimum, else 20.
     rotation_rho : float
     adaptive_rho : bool
     feasibility : {"path", "penalty", "penalty-fixed-step", "projection"}
     feasibility_options : dict, optional
-        Passed to the stage, see `enmf.exterior.feasibility`. Default: its own; ten steps of the path for data of which
-        this rank explains little.
+        Passed to the stage, see `enmf.exterior.feasibility`. Default: its own; half the steps of the path for data of
+        which this rank explains little.
     surrogate : bool or None
         Run feasibility and `surrogate_iterations` of descent on the low-rank matrix; None: where it is cheaper.
     surrogate_iterations : int, optional
-        Default: 50; 10 (and a single start) for data of which this rank explains little, where all starts end alike.
+        Default: 50; 10 for data of which this rank explains little.
     sample : bool
         Rotation and surrogate work on sampled rows; False: on all rows.
     restarts : int
@@ -69,7 +70,7 @@ class ExteriorOptions:
     svd: str = "auto"
     power_iterations: int = 1
     rotation: str = "auto"
-    starts: int = 4
+    starts: int | None = None
     rotation_iterations: int | None = None
     rotation_rho: float = 1.0
     adaptive_rho: bool = True
@@ -129,7 +130,7 @@ def exterior_start(
     relative = spectrum.relative_error(rank)
     options = _effort(options, relative)
     enough = _clippable(spectrum, rank)
-    rotations = _rotate(U, V, X, enough, options, monitor, rng)
+    rotations = _rotate(U, V, X, enough, options, _starts(options, relative), monitor, rng)
     best = rotations[0]
     if best.negative_mass <= enough:
         return ExteriorStart(_clipped(matmul(U, best.R)), _clipped(matmul(V, best.R)), spectrum, best)
@@ -186,17 +187,26 @@ def _clippable(spectrum: Spectrum, rank: int) -> float:
 
 
 def _effort(options: ExteriorOptions, relative: float) -> ExteriorOptions:
-    """Iterations and starts by what is at stake; `relative` is the relative error of the SVD."""
+    """Iterations by what is at stake; `relative` is the relative error of the SVD."""
     little = relative > HARDLY_EXPLAINED
     rotations, descents = (100 if relative < LOW_RANK else 20), (10 if little else 50)
-    steps = {"steps": 10} if little and options.feasibility == "path" else {}
+    steps = {"steps": feasibility.PATH_STEPS // 2} if little and options.feasibility == "path" else {}
     return replace(
         options,
         rotation_iterations=rotations if options.rotation_iterations is None else options.rotation_iterations,
         surrogate_iterations=descents if options.surrogate_iterations is None else options.surrogate_iterations,
-        starts=1 if little else options.starts,
         feasibility_options=steps if options.feasibility_options is None else options.feasibility_options,
     )
+
+
+def _starts(options: ExteriorOptions, relative: float) -> tuple[str, ...]:
+    """Starts of the rotation, most promising first."""
+    if options.rotation != "auto":
+        return (options.rotation,)
+    near, little = relative < LOW_RANK, relative > HARDLY_EXPLAINED
+    first = ("spread", "identity", "random", "random") if near else ("spread",) if little else ("identity", "random")
+    count = len(first) if options.starts is None else options.starts
+    return (*first, *["random"] * count)[:count]
 
 
 def _rotate(
@@ -205,6 +215,7 @@ def _rotate(
     X: Matrix,
     enough: float,
     options: ExteriorOptions,
+    starts: tuple[str, ...],
     monitor: Monitor,
     rng: np.random.Generator,
 ) -> list[Rotation]:
@@ -217,8 +228,7 @@ def _rotate(
         few_U, few_V = (sample_rows(F, ROTATION_ROWS * r, rng) for F in (U, V)) if options.sample else (U, V)
         iteration = 4.0 * (len(few_U) + len(few_V)) * r**2 + 150.0 * r**3  # flops; those of the SVD are slow ones
         affordable = 1 + int(ROTATION_PASSES * r * X.cost_per_column / (iterations * iteration))
-        starts = (*STARTS, *["random"] * options.starts)[: min(options.starts, affordable)]
-        for start in starts if options.rotation == "auto" else (options.rotation,):
+        for start in starts[:affordable]:
             rotation = rotate(
                 few_U,
                 few_V,
