@@ -52,7 +52,9 @@ def _least_squares(G: np.ndarray, B: np.ndarray) -> np.ndarray:
     ridge = 1e-6 * float(np.trace(G)) / r
     if ridge == 0.0:
         return np.zeros_like(B)
-    F = np.asfortranarray(np.maximum(np.linalg.solve(G + np.asarray(ridge * np.eye(r), G.dtype), B.T).T, 0))
+    inverse = np.linalg.inv(G.astype(np.float64) + ridge * np.eye(r)).astype(B.dtype)  # of few digits: swept below
+    F = matmul(np.asfortranarray(B), inverse)
+    np.maximum(F, 0, out=F)
     coordinate_sweeps(F, G, B, max_sweeps=LIFT_SWEEPS)
     return F
 

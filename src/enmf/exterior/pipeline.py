@@ -41,13 +41,13 @@ class ExteriorOptions:
     Parameters
     ----------
     svd : {"auto", "exact", "krylov", "randomized"}
-    power_iterations : int
-        Of the randomized SVD.
+    power_iterations : float, optional
+        Of the randomized SVD. Default: 1; a half for data of which this rank explains little.
     rotation : {"auto", "spread", "identity", "random"}
         Start of Algorithm 1; "auto" tries up to `starts` of them, as many as are cheap beside X.
     starts : int, optional
-        Default: four for data that are nearly of low rank ("spread", "identity", "random" twice), one ("spread") for
-        data of which this rank explains little, where all starts end alike, else two ("identity", "random").
+        Default: "spread" and "random" for data that are nearly of low rank, only "spread" for data of which this rank
+        explains little, where all starts end alike, else "identity" and "random"; beyond these "random" again.
     rotation_iterations : int, optional
         Default: 100 for data that are nearly of low rank, where the rotation decides about the minimum, else 20.
     rotation_rho : float
@@ -59,7 +59,7 @@ class ExteriorOptions:
     surrogate : bool or None
         Run feasibility and `surrogate_iterations` of descent on the low-rank matrix; None: where it is cheaper.
     surrogate_iterations : int, optional
-        Default: 50; 10 for data of which this rank explains little.
+        Default: 150 for data that are nearly of low rank, 10 for data of which this rank explains little, else 50.
     sample : bool
         Rotation and surrogate work on sampled rows; False: on all rows.
     restarts : int
@@ -68,7 +68,7 @@ class ExteriorOptions:
     """
 
     svd: str = "auto"
-    power_iterations: int = 1
+    power_iterations: float | None = None
     rotation: str = "auto"
     starts: int | None = None
     rotation_iterations: int | None = None
@@ -161,11 +161,13 @@ def _decompose(X: Matrix, rank: int, options: ExteriorOptions, monitor: Monitor,
         if kind != "randomized":
             return truncated_svd(X, rank, kind=kind, rng=rng)
         first = glance(X, width, rng)
+        iterations = options.power_iterations
         if first.relative_error(rank) > FEW_COLUMNS:
             first = first.truncated(rank + LEAST_OVERSAMPLING)
+            iterations = 0.5 if iterations is None else iterations
         turn = spread(rank).astype(X.dtype)
         if negative_share(*(matmul(F, turn) for F in first.factors(rank))) >= NEARLY:
-            return power(X, first, options.power_iterations)
+            return power(X, first, 1 if iterations is None else iterations)
         for spectrum in refine(X, first, rank):
             U, V = (matmul(F, turn) for F in spectrum.factors(rank))
             if negative_share(U, V) <= _clippable(spectrum, rank):
@@ -188,8 +190,8 @@ def _clippable(spectrum: Spectrum, rank: int) -> float:
 
 def _effort(options: ExteriorOptions, relative: float) -> ExteriorOptions:
     """Iterations by what is at stake; `relative` is the relative error of the SVD."""
-    little = relative > HARDLY_EXPLAINED
-    rotations, descents = (100 if relative < LOW_RANK else 20), (10 if little else 50)
+    near, little = relative < LOW_RANK, relative > HARDLY_EXPLAINED
+    rotations, descents = (100, 150) if near else (20, 10 if little else 50)
     steps = {"steps": feasibility.PATH_STEPS // 2} if little and options.feasibility == "path" else {}
     return replace(
         options,
@@ -204,7 +206,7 @@ def _starts(options: ExteriorOptions, relative: float) -> tuple[str, ...]:
     if options.rotation != "auto":
         return (options.rotation,)
     near, little = relative < LOW_RANK, relative > HARDLY_EXPLAINED
-    first = ("spread", "identity", "random", "random") if near else ("spread",) if little else ("identity", "random")
+    first = ("spread", "random") if near else ("spread",) if little else ("identity", "random")
     count = len(first) if options.starts is None else options.starts
     return (*first, *["random"] * count)[:count]
 

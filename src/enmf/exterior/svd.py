@@ -86,7 +86,7 @@ def truncated_svd(
     *,
     kind: str = "auto",
     oversampling: int | None = None,
-    power_iterations: int = 1,
+    power_iterations: float = 1,
     rng: np.random.Generator,
 ) -> Spectrum:
     """The leading `rank` singular triplets of X and some more (for the surrogate matrix and the bound).
@@ -99,8 +99,8 @@ def truncated_svd(
         "auto" is "exact" when the smaller side is at most 1024, else "randomized".
     oversampling : int, optional
         Triplets beyond `rank`; default min(rank, 40), at least 10.
-    power_iterations : int
-        Products with XᵀX in the randomized kind, which makes 1 + 2 power_iterations passes.
+    power_iterations : float
+        Products with XᵀX in the randomized kind, which makes 1 + 2 power_iterations passes; half of one is possible.
     """
     kind, width = plan(X, rank, kind, oversampling)
     if kind == "exact":
@@ -136,16 +136,20 @@ def glance(X: Matrix, width: int, rng: np.random.Generator) -> Spectrum:
     return _fix_signs(Spectrum(U, s, matmul(V, turn), X.squared_norm(), "randomized"))
 
 
-def power(X: Matrix, first: Spectrum, iterations: int) -> Spectrum:
-    """Power iterations from a glance at X."""
-    U, s, V = first.U, first.s, first.V
+def power(X: Matrix, first: Spectrum, iterations: float) -> Spectrum:
+    """Power iterations from a glance at X: products with X and Xᵀ in turns; half an iteration is one product."""
+    U, s, V, turn = first.U, first.s, first.V, None
     if U.shape[0] != X.shape[0]:
         U, s, turn = thin_svd(X.times(V))
-        V = matmul(V, turn)
-    for _ in range(iterations):
-        V, _, _ = thin_svd(X.transpose_times(U))
-        U, s, turn = thin_svd(X.times(V))
-        V = matmul(V, turn)
+    left = True  # U is the newer one, and V has not turned with it yet
+    for _ in range(round(2 * iterations)):
+        if left:
+            V, s, turn = thin_svd(X.transpose_times(U))
+        else:
+            U, s, turn = thin_svd(X.times(V))
+        left = not left
+    if turn is not None:
+        U, V = (U, matmul(V, turn)) if left else (matmul(U, turn), V)
     return _fix_signs(replace(first, U=U, s=s, V=V))
 
 

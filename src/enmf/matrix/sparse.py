@@ -49,7 +49,9 @@ class SparseMatrix(Matrix):
         return squares
 
     def _rows(self, index: np.ndarray, weight: np.ndarray) -> SparseMatrix:
-        return SparseMatrix(sp.csr_array(sp.diags_array(weight) @ self.csr[index]))
+        picked = self.csr[index]
+        picked.data *= np.repeat(weight.astype(self.dtype), np.diff(picked.indptr))
+        return SparseMatrix(picked)
 
     def _squared_residual(self, U: np.ndarray, V: np.ndarray) -> float:
         U64, V64 = (np.ascontiguousarray(F, dtype=np.float64) for F in (U, V))
