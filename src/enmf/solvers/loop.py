@@ -34,13 +34,21 @@ def descend(it: Iterate, method: Method, monitor: Monitor, *, phase: str = "desc
                 break
             if not method.monotone and objective < best_objective:
                 best_objective = objective
-                best = it.U.copy(order="F"), it.V.copy(order="F")
+                best = _kept(it.U, best and best[0]), _kept(it.V, best and best[1])
             method.step(it, objective)
             counter.iterations += 1
     if best is not None and objective > best_objective and status not in ("converged", "global_optimum"):
         it.set_U(best[0])
         it.set_V(best[1])
     return status
+
+
+def _kept(F: np.ndarray, place: np.ndarray | None) -> np.ndarray:
+    """A copy of F, in the place of an earlier one: fresh memory costs more than the copy."""
+    if place is None or not isinstance(F, np.ndarray):
+        return F.copy(order="F")
+    np.copyto(place, F)
+    return place
 
 
 def run_stage(it: Iterate, method: Method, monitor: Monitor, *, phase: str, max_iter: int, extra: float = 0.0) -> None:
