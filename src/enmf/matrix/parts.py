@@ -56,11 +56,11 @@ class Part:
         return out
 
     def transpose_times(self, U: np.ndarray) -> np.ndarray:
-        return np.asfortranarray(sum(_transpose_times(block, U[rows]) for rows, block in self._ready()))
+        return _total(_transpose_times(block, U[rows]) for rows, block in self._ready())
 
     def gram_times(self, Q: np.ndarray) -> np.ndarray:
         """Both products while a block is at hand."""
-        return np.asfortranarray(sum(_transpose_times(block, as_matrix(block)._times(Q)) for _, block in self._ready()))
+        return _total(_transpose_times(block, as_matrix(block)._times(Q)) for _, block in self._ready())
 
     def squared_residual(self, U: np.ndarray, V: np.ndarray) -> float:
         return sum(block._squared_residual(U[rows], V) for rows, block in self._matrices())
@@ -97,6 +97,14 @@ class Part:
 def _aligned(block: Any) -> Any:
     """A dense block that came over the network begins anywhere; products with it take half as long again."""
     return block.copy() if isinstance(block, np.ndarray) and block.ctypes.data % ALIGNMENT else block
+
+
+def _total(products: Iterator[np.ndarray]) -> np.ndarray:
+    """Their sum, in the place of the first: fresh memory costs much in a worker of Dask, which gives it back at once."""
+    total = np.asfortranarray(next(products))
+    for product in products:
+        total += product
+    return total
 
 
 def _transpose_times(block: Any, U: np.ndarray) -> np.ndarray:
