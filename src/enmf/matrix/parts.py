@@ -100,7 +100,7 @@ def _aligned(block: Any) -> Any:
 
 
 def _total(products: Iterator[np.ndarray]) -> np.ndarray:
-    """Their sum, in the place of the first: fresh memory costs much in a worker of Dask, which gives it back at once."""
+    """Their sum, in the place of the first: workers of Dask give memory back at once, and fresh memory costs much."""
     total = np.asfortranarray(next(products))
     for product in products:
         total += product
