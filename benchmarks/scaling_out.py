@@ -157,16 +157,12 @@ def workers(rounds):
     cases = {"in memory, 1 thread": (0, 1), "1 worker": (1, 1), "2 workers": (2, 2), "in memory, 2 threads": (0, 2)}
     rows = {name: [] for name in cases}
     for _ in range(rounds):
-        for name, (
-            count,
-            threads,
-        ) in cases.items():  # each cluster alone: an idle one takes a tenth of a core
+        for name, (count, threads) in cases.items():
+            # each cluster alone: an idle one takes a tenth of a core; the first run compiles
             with cluster(count) if count else nullcontext() as client:
                 there = X if client is None else _persist(client, da.from_array(X, chunks=(1500, -1)))
                 with client.as_current() if client is not None else nullcontext():
-                    enmf.factorize(
-                        there, 20, random_state=0, n_threads=threads, **{**options, "max_iter": 1}
-                    )  # compile
+                    enmf.factorize(there, 20, random_state=0, n_threads=threads, **{**options, "max_iter": 1})
                     rows[name].append(measure(f"audio x 4, {name}", there, X.shape, 20, threads, **options))
     seconds = {name: np.array([row["seconds"] for row in found]) for name, found in rows.items()}
     for found in rows.values():

@@ -53,6 +53,17 @@ def test_a_poor_subspace_gives_a_weak_bound_not_a_false_one(seed):
     assert sharpen(matrix, spectrum, rng=rng, power_iterations=0).lower_bound(10) <= true
 
 
+@pytest.mark.parametrize("iterations", [0, 0.5, 1, 1.5])
+def test_every_half_power_iteration_ends_with_singular_triplets(iterations):
+    X = problems.counts(2000, 150)
+    matrix = DenseMatrix(X)
+    found = truncated_svd(matrix, 10, kind="randomized", power_iterations=iterations, rng=np.random.default_rng(0))
+    for F in (found.U, found.V):
+        np.testing.assert_allclose(F.T @ F, np.eye(len(found.s)), atol=1e-8)
+    np.testing.assert_allclose(found.U.T @ X @ found.V, np.diag(found.s), atol=1e-8 * found.s[0])
+    assert matrix.passes == 1 + 2 * iterations
+
+
 def test_the_bound_of_nearly_low_rank_data_keeps_its_digits():
     rng = np.random.default_rng(0)
     X = rng.random((80, 5)) @ rng.random((5, 60)) + 1e-9 * rng.random((80, 60))

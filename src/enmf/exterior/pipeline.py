@@ -161,13 +161,13 @@ def _decompose(X: Matrix, rank: int, options: ExteriorOptions, monitor: Monitor,
         if kind != "randomized":
             return truncated_svd(X, rank, kind=kind, rng=rng)
         first = glance(X, width, rng)
-        iterations = options.power_iterations
-        if first.relative_error(rank) > FEW_COLUMNS:
+        little = first.relative_error(rank) > FEW_COLUMNS
+        if little:
             first = first.truncated(rank + LEAST_OVERSAMPLING)
-            iterations = 0.5 if iterations is None else iterations
         turn = spread(rank).astype(X.dtype)
         if negative_share(*(matmul(F, turn) for F in first.factors(rank))) >= NEARLY:
-            return power(X, first, 1 if iterations is None else iterations)
+            usual = 0.5 if little else 1
+            return power(X, first, usual if options.power_iterations is None else options.power_iterations)
         for spectrum in refine(X, first, rank):
             U, V = (matmul(F, turn) for F in spectrum.factors(rank))
             if negative_share(U, V) <= _clippable(spectrum, rank):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from enmf.kernels.compiler import SUMS_MAY_BE_REORDERED, compiled
-from enmf.kernels.sweep import REST, block_arrays, load, store, sweep_block
+from enmf.kernels.sweep import REST, block_arrays, extrapolate_line, load, store, sweep_block
 
 
 @compiled(SUMS_MAY_BE_REORDERED)
@@ -46,11 +46,7 @@ def half_step(  # type: ignore[no-untyped-def]
             sweep_block(work, right, line, H, lanes, np.inf, max_sweeps, progress, skip)
             if len(old) > 0:
                 for k in range(r):
-                    now, before = work[k], old[k][first : first + width]
-                    for c in range(width):
-                        new = now[c]
-                        now[c] = max(new + beta * (new - before[c]), zero)
-                        before[c] = new
+                    extrapolate_line(work[k], old[k][first : first + width], beta)
             store(work, F, first, width)
             _add_products(work, block, cross)
             _add_gram(work, lanes, gram)

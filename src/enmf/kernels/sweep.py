@@ -151,12 +151,17 @@ def sweep_block(work, right, line, H, lanes, wall, max_sweeps, progress, skip): 
 
 
 @compiled(SUMS_MAY_BE_REORDERED)
+def extrapolate_line(now, before, beta):  # type: ignore[no-untyped-def]
+    """now <- max(0, now + beta (now - before)), and `before` <- now, for the first entries, as many as `before` has."""
+    zero = now.dtype.type(0)
+    for i in range(len(before)):
+        new = now[i]
+        now[i] = max(new + beta * (new - before[i]), zero)
+        before[i] = new
+
+
+@compiled(SUMS_MAY_BE_REORDERED)
 def extrapolate_columns(start, stop, F, old, beta):  # type: ignore[no-untyped-def]
     """F <- max(0, F + beta (F - old)), and `old` <- F, for the columns start..stop of F (r x n)."""
-    zero = F.dtype.type(0)
     for k in range(len(F)):
-        now, before = F[k][start:stop], old[k][start:stop]
-        for i in range(len(now)):
-            new = now[i]
-            now[i] = max(new + beta * (new - before[i]), zero)
-            before[i] = new
+        extrapolate_line(F[k][start:stop], old[k][start:stop], beta)

@@ -50,7 +50,7 @@ class SparseMatrix(Matrix):
 
     def _rows(self, index: np.ndarray, weight: np.ndarray) -> SparseMatrix:
         picked = self.csr[index]
-        picked.data *= np.repeat(weight.astype(self.dtype), np.diff(picked.indptr))
+        picked.data *= np.repeat(weight, np.diff(picked.indptr))
         return SparseMatrix(picked)
 
     def _squared_residual(self, U: np.ndarray, V: np.ndarray) -> float:
