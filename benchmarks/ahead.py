@@ -74,7 +74,7 @@ def run(X: Any, rank: int, method: str, start: str, limit: float, seed: int = 0)
             n_threads=THREADS,
             **options,
         )
-    rows = [row for row in result.trace if row.phase in ("svd", "descent", "certificate")]
+    rows = [row for row in result.trace if row.phase in ("svd", "descent", "restart", "certificate")]
     curve = [np.array([getattr(row, field) for row in rows]) for field in ("seconds", "error", "passes")]
     return (curve[0], curve[1], curve[2]), result
 

@@ -1,9 +1,12 @@
 """Phases 2 and 3, and their order."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.datasets import load_digits
 
 import enmf
 import problems
@@ -121,3 +124,18 @@ def test_a_bad_minimum_of_low_rank_data_is_left_by_another_start():
     result = enmf.factorize(X, 3, random_state=0)
     assert result.status == "global_optimum"
     assert result.certificate.relative_error <= 1e-8
+
+
+def test_small_data_are_given_further_starts_and_the_best_one_is_kept():
+    X = load_digits().data
+    found = enmf.factorize(X, 20, random_state=1, bound=False)
+    once = enmf.factorize(X, 20, random_state=1, bound=False, restarts=0)
+    first, further = (list(found.trace.of(phase)) for phase in ("descent", "restart"))
+    ends = [row.error for row, after in itertools.pairwise([*first, *further]) if after.iteration == 0]
+    assert len(ends) == 3
+    ends.append(further[-1].error)
+    assert found.error == pytest.approx(min(ends), rel=1e-9)
+    assert found.error < 0.996 * once.error
+    assert found.n_iter == once.n_iter
+    for result in (once, enmf.factorize(X, 5, "hals", init="exterior", random_state=0)):
+        assert "restart" not in result.phases

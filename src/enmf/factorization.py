@@ -16,7 +16,7 @@ from enmf import parallel, registry
 from enmf.checkpoint import Checkpoint
 from enmf.exterior.pipeline import PAPER, ExteriorOptions, exterior_start
 from enmf.exterior.rotation import Rotation
-from enmf.exterior.svd import Spectrum, sharpen, truncated_svd
+from enmf.exterior.svd import Spectrum, plan, sharpen, truncated_svd
 from enmf.iterate import Iterate, Penalty
 from enmf.matrix import ChunkedMatrix, Matrix
 from enmf.matrix.engine import WorkersLost
@@ -46,6 +46,7 @@ from enmf.validation import (
 
 LARGE_U = 1 << 29  # bytes of U from which bringing it to the caller is worth a warning
 FAR = 10.0  # error / bound from which a further start is worth its time
+CHEAP = 5e7  # flops of a step (a millisecond) up to which it always is
 DEFAULTS = Stopping()
 
 
@@ -203,7 +204,7 @@ def factorize_problem(
             watch, saved = kept.watching(watch), kept.load()
         monitor = Monitor(stopping, problem.X, watch, problem.scale)
         if saved is not None:
-            start = (saved.U, saved.V)
+            choices.resumed, start = start == "exterior", (saved.U, saved.V)
             monitor.phases["descent"] = Phase(iterations=saved.iterations)
         with interruptible(monitor), keeping_factors(monitor, problem.scale):
             it, status, spectrum, rotation = _run(problem.X, rank, start, choices, penalty, monitor, rng, spectrum)
@@ -253,6 +254,7 @@ class _Choices:
 
     def __init__(self, exterior: ExteriorOptions, descent: Method, weights: dict[str, float]) -> None:
         self.exterior, self.descent, self.weights = exterior, descent, weights
+        self.resumed = False  # whether given factors are those of an exterior start
 
 
 def _sort_options(method: str, preset: str | None, options: dict[str, Any]) -> _Choices:
@@ -265,6 +267,8 @@ def _sort_options(method: str, preset: str | None, options: dict[str, Any]) -> _
     of_exterior = {field.name for field in fields(ExteriorOptions)}
     of_penalty = {field.name for field in fields(Penalty)}
     exterior = {key: value for key, value in options.items() if key in of_exterior}
+    if method != "enmf":
+        exterior["restarts"] = 0  # one start, then the method
     weights = {key: value for key, value in options.items() if key in of_penalty}
     rest = {key: value for key, value in options.items() if key not in of_exterior | of_penalty}
     try:
@@ -322,7 +326,10 @@ def _run(
                     given = solve_nnls(matmul(V.T, V), X.times(V))
             U = given
         it = Iterate(X, U, V, penalty)
-        return it, descend(it, choices.descent, monitor, max_iter=max_iter), None, None
+        status = descend(it, choices.descent, monitor, max_iter=max_iter)
+        if not choices.resumed:
+            return it, status, None, None
+        return _best_of_starts(it, status, None, None, choices, monitor, rng)
 
     monitor.phases.update(dict.fromkeys(("svd", "rotation", "feasibility", "descent"), Phase()))
     exterior = choices.exterior
@@ -336,16 +343,45 @@ def _run(
     if _is_global_optimum(it, monitor):
         return it, "global_optimum", found.spectrum, found.rotation
     status = descend(it, choices.descent, monitor, max_iter=max_iter)
-    for _ in range(exterior.restarts):
-        known = found.spectrum.kind == "exact"  # an iterative SVD has no bound yet
-        if not known or penalty or status not in ("converged", "stalled") or not _far_from_bound(it, monitor):
+    return _best_of_starts(it, status, found.spectrum, found.rotation, choices, monitor, rng)
+
+
+def _best_of_starts(
+    it: Iterate,
+    status: str,
+    spectrum: Spectrum | None,
+    rotation: Rotation | None,
+    choices: _Choices,
+    monitor: Monitor,
+    rng: np.random.Generator,
+) -> tuple[Iterate, str, Spectrum | None, Rotation | None]:
+    """Further starts where they are worth their time; the best pair of all.
+
+    They depend on the seed alone, and a checkpoint is one of the first descent: a run that was cut off and goes on from
+    there tries the same ones.
+    """
+    X, rank, exterior = it.X, it.rank, choices.exterior
+    if it.penalty or rank >= min(X.shape):
+        return it, status, spectrum, rotation
+    cheap = choices.descent.step_flops(it) <= CHEAP
+    for child in rng.spawn(exterior.restarts):
+        if status not in ("converged", "stalled"):
             break
-        again = exterior_start(X, rank, replace(exterior, rotation="random"), monitor, rng, found.spectrum)
-        other = Iterate(X, again.U, again.V)
-        other_status = descend(other, type(choices.descent)(), monitor, max_iter=max_iter)
+        if spectrum is None and plan(X, rank, exterior.svd)[0] == "exact":
+            with monitor.phase("svd"):
+                spectrum = truncated_svd(X, rank, kind="exact", rng=rng)
+            monitor.lower_bound = spectrum.lower_bound(rank)
+        if spectrum is None or spectrum.kind != "exact":  # an iterative one has no bound yet
+            break
+        if not cheap and not _far_from_bound(it, monitor):
+            break
+        with monitor.restarting():
+            again = exterior_start(X, rank, replace(exterior, rotation="random"), monitor, child, spectrum)
+            other = Iterate(X, again.U, again.V)
+            other_status = descend(other, type(choices.descent)(), monitor, max_iter=monitor.stopping.max_iter)
         if other.squared_error() < it.squared_error():
-            it, status, found = other, other_status, again
-    return it, status, found.spectrum, found.rotation
+            it, status, rotation = other, other_status, again.rotation
+    return it, status, spectrum, rotation
 
 
 def _is_global_optimum(it: Iterate, monitor: Monitor) -> bool:

@@ -84,6 +84,7 @@ class Monitor:
         self._measuring = 0.0
         self._best = math.inf
         self._best_at = 0
+        self._restarting = False
 
     def seconds(self) -> float:
         """Time of the run, without the time spent on measuring it."""
@@ -113,8 +114,18 @@ class Monitor:
         return target is not None and error * self.unit <= target
 
     @contextmanager
+    def restarting(self) -> Iterator[None]:
+        """All phases of a further start, and its descent, are the phase "restart"."""
+        self._restarting = True
+        try:
+            yield
+        finally:
+            self._restarting = False
+
+    @contextmanager
     def phase(self, name: str) -> Iterator[_PhaseCounter]:
         """Add the cost of the body to the phase of that name."""
+        name = "restart" if self._restarting else name
         counter = _PhaseCounter()
         began, before = self.seconds(), self.X.passes
         try:
@@ -125,6 +136,7 @@ class Monitor:
 
     def record(self, iteration: int, phase: str, error: float, kkt: float, U: np.ndarray, V: np.ndarray) -> None:
         """Add a row to the trace and show it to the callback."""
+        phase = "restart" if self._restarting and phase == "descent" else phase
         row = TraceRow(iteration, phase, self.seconds(), error * self.unit, kkt, self.X.passes - self._first_pass)
         self.trace.append(row)
         if phase == "descent":

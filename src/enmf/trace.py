@@ -16,6 +16,7 @@ class TraceRow(NamedTuple):
     `seconds` and `passes` leave out what was spent on measuring; `kkt` is nan where it was not measured. In the phases
     before "descent" the factors may be negative or belong to a low-rank stand-in of X; `error` is then an estimate.
     Rows of the phase "svd" are there only where its factors need no more than a turn to be nonnegative: they are exact.
+    The descent from a further start is the phase "restart".
     """
 
     iteration: int

@@ -63,8 +63,9 @@ class ExteriorOptions:
     sample : bool
         Rotation and surrogate work on sampled rows; False: on all rows.
     restarts : int
-        Further starts ("random") tried when a descent ends at more than ten times the Eckart-Young bound: such data are
-        of low rank, and the certificate says that a much better factorization may exist.
+        Further starts ("random") tried after a descent that was so cheap that the time does not matter (local minima of
+        the digits differ by 1 %), or that ended at more than ten times the Eckart-Young bound: such data are of low
+        rank, and the certificate says that a much better factorization may exist.
     """
 
     svd: str = "auto"

@@ -40,7 +40,7 @@ def _course(data: str, rank: int, method: str, times: float, least: float) -> li
     bound = bound_of(problem(data), rank)
     limit = max(least, times * ours.trace[-1].seconds)
     result = ours if method == "enmf" else run(data, rank, method, "random-0", Goal(limit))
-    rows = [row for row in result.trace if row.phase in ("descent", "certificate")]
+    rows = [row for row in result.trace if row.phase in ("descent", "restart", "certificate")]
     keep = sorted(set(np.geomspace(1, len(rows), POINTS).astype(int) - 1))
     end = facts(result, bound)
     return [
