@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 import problems
+from enmf import parallel
 from enmf.matrix import DenseMatrix, LowRankMatrix, SparseMatrix
 
 
@@ -63,3 +64,25 @@ def test_float32_norms_are_accumulated_in_double():
 def test_cost_does_not_depend_on_storage():
     X = problems.counts()
     assert DenseMatrix(X).cost_per_column == SparseMatrix(sp.csr_array(X)).cost_per_column
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("height", [1, 7, 64, 1000])
+def test_blocks_of_the_transposed_matrix(height, dtype, monkeypatch):
+    """Any height of the blocks, empty rows and columns, any number of threads."""
+    monkeypatch.setattr("enmf.matrix.sparse.BLOCK_ROWS", height)
+    monkeypatch.setattr("enmf.matrix.sparse.LEAST_ENTRIES", 0)
+    monkeypatch.setattr("enmf.parallel.LEAST_WORK", 1.0)
+    rng = np.random.default_rng(height)
+    A = np.where(rng.random((300, 41)) < 0.1, rng.random((300, 41)), 0.0).astype(dtype)
+    A[50:90] = A[:, 7] = A[:, -1] = 0
+    U = rng.random((300, 5)).astype(dtype)
+    found = []
+    for threads in (1, 2, 3):
+        X = SparseMatrix(sp.csr_array(A))
+        with parallel.limit(threads):
+            found.append(X.transpose_times(U))
+        assert len(X.transposed.starts) == -(-300 // height)
+        np.testing.assert_array_equal(found[-1], found[0])
+    np.testing.assert_allclose(found[0], A.T @ U, rtol=1e-5 if dtype == np.float32 else 1e-13)
+    np.testing.assert_allclose(X.row_squares(), (A.astype(np.float64) ** 2).sum(axis=1), rtol=1e-12)

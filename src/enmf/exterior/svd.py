@@ -128,12 +128,21 @@ def glance(X: Matrix, width: int, rng: np.random.Generator) -> Spectrum:
     Its V is as good as a random block after one product with XᵀX.
     """
     rows = SAMPLED_ROWS * width
-    sample = X if 2 * rows > X.shape[0] else X.sample_rows(rows, rng)
-    V, _, _ = thin_svd(sample.transpose_times(rng.standard_normal((sample.shape[0], width)).astype(X.dtype)))
-    if sample is not X:
-        V, _, _ = thin_svd(sample.transpose_times(sample.times(V)))
-    U, s, turn = thin_svd(sample.times(V))
-    return _fix_signs(Spectrum(U, s, matmul(V, turn), X.squared_norm(), "randomized"))
+    if 2 * rows > X.shape[0]:
+        V, _, _ = thin_svd(X.transpose_times(_normal(X.shape[0], width, X.dtype, rng)))
+        U, s, turn = thin_svd(X.times(V))
+        V = matmul(V, turn)
+    else:
+        sample = X.sample_rows(rows, rng)
+        Y = sample.times(sample.transpose_times(_normal(sample.shape[0], width, X.dtype, rng)))
+        Q = _orthonormal(Y.astype(np.float64)).astype(X.dtype)
+        V, s, turn = thin_svd(sample.transpose_times(Q))
+        U = matmul(Q, turn)
+    return _fix_signs(Spectrum(U, s, V, X.squared_norm(), "randomized"))
+
+
+def _normal(rows: int, columns: int, dtype: np.dtype, rng: np.random.Generator) -> np.ndarray:
+    return rng.standard_normal((rows, columns)).astype(dtype)
 
 
 def power(X: Matrix, first: Spectrum, iterations: float) -> Spectrum:

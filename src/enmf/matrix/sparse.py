@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+from typing import NamedTuple
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -10,18 +13,41 @@ from enmf.kernels import sparse as kernels
 from enmf.matrix.base import Matrix, dense_squared_residual, product_cost, row_blocks
 
 
+BLOCK_ROWS = 8192  # rows of X in a block of Xᵀ: as many of U stay in the cache
+LEAST_ENTRIES = 8  # of a row of Xᵀ in a block, on average
+
+
+class Blocks(NamedTuple):
+    """A sparse matrix by blocks of its columns, as the kernels see it."""
+
+    starts: np.ndarray  # blocks x (rows + 1)
+    indices: np.ndarray
+    data: np.ndarray
+    indptr: np.ndarray  # entries before each row, in all blocks
+
+
 class SparseMatrix(Matrix):
     def __init__(self, csr: sp.csr_array) -> None:
         super().__init__(csr.shape, csr.dtype)
         self.csr = csr
-        self._transposed: sp.csr_array | None = None
 
     @property
-    def transposed(self) -> sp.csr_array:
-        """Xᵀ in CSR form: the one copy of the data that is kept, so that both products run along rows."""
-        if self._transposed is None:
-            self._transposed = sp.csr_array(self.csr.T)
-        return self._transposed
+    def plain(self) -> Blocks:
+        X = self.csr
+        return Blocks(X.indptr[None], X.indices, X.data, X.indptr)
+
+    @cached_property
+    def transposed(self) -> Blocks:
+        """Xᵀ: the one copy of the data that is kept, so that both products run along rows."""
+        X = self.csr
+        n, m = X.shape
+        height = max(BLOCK_ROWS, LEAST_ENTRIES * n * m // max(X.nnz, 1))
+        blocks = max(1, -(-n // height))
+        starts = np.empty((blocks, m + 1), X.indptr.dtype)
+        rows, values = np.empty_like(X.indices), np.empty_like(X.data)
+        bounds = parallel.even_bounds(blocks, 100.0 * X.nnz / blocks)
+        parallel.run(kernels.transpose, bounds, X.indptr, X.indices, X.data, height, starts, rows, values)
+        return Blocks(starts, rows, values, starts.sum(axis=0, dtype=np.int64) - starts[:, 0].sum(dtype=np.int64))
 
     @property
     def cost_per_column(self) -> float:
@@ -31,7 +57,7 @@ class SparseMatrix(Matrix):
         return self.csr
 
     def _times(self, V: np.ndarray) -> np.ndarray:
-        return _product(self.csr, V)
+        return _product(self.plain, V)
 
     def _transpose_times(self, U: np.ndarray) -> np.ndarray:
         return _product(self.transposed, U)
@@ -41,11 +67,9 @@ class SparseMatrix(Matrix):
         return float(data @ data)
 
     def row_squares(self) -> np.ndarray:
-        squares = np.zeros(self.shape[0])
-        filled = np.flatnonzero(np.diff(self.csr.indptr))
-        data = self.csr.data.astype(np.float64, copy=False)
-        if len(filled):
-            squares[filled] = np.add.reduceat(data * data, self.csr.indptr[filled])
+        squares = np.empty(self.shape[0])
+        indptr, data = self.csr.indptr, self.csr.data
+        parallel.run(kernels.row_squares, parallel.balanced_bounds(indptr, 2.0), indptr, data, squares)
         return squares
 
     def _rows(self, index: np.ndarray, weight: np.ndarray) -> SparseMatrix:
@@ -68,14 +92,14 @@ class SparseMatrix(Matrix):
 
     def gram(self) -> np.ndarray:
         self.passes += 1
-        A = self.csr if self.shape[0] <= self.shape[1] else self.transposed
+        A = self.csr if self.shape[0] <= self.shape[1] else self.csr.T
         A = A.astype(np.float64, copy=False)
         return (A @ A.T).toarray()
 
 
-def _product(csr: sp.csr_array, C: np.ndarray) -> np.ndarray:
-    C = np.ascontiguousarray(C, dtype=csr.dtype)
-    out = np.empty((C.shape[1], csr.shape[0]), dtype=csr.dtype)
-    bounds = parallel.balanced_bounds(csr.indptr, 2.0 * C.shape[1])
-    parallel.run(kernels.times, bounds, csr.indptr, csr.indices, csr.data, C, out)
+def _product(S: Blocks, C: np.ndarray) -> np.ndarray:
+    C = np.ascontiguousarray(C, dtype=S.data.dtype)
+    out = np.empty((C.shape[1], len(S.indptr) - 1), dtype=S.data.dtype)
+    bounds = parallel.balanced_bounds(S.indptr, 2.0 * C.shape[1])
+    parallel.run(kernels.times, bounds, S.starts, S.indices, S.data, C, out)
     return out.T
