@@ -12,7 +12,6 @@ from enmf import parallel
 from enmf.kernels import sparse as kernels
 from enmf.matrix.base import Matrix, dense_squared_residual, product_cost, row_blocks
 
-
 BLOCK_ROWS = 8192  # rows of X in a block of Xᵀ: as many of U stay in the cache
 LEAST_ENTRIES = 8  # of a row of Xᵀ in a block, on average
 
