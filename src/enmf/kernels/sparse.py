@@ -2,8 +2,8 @@
 
 S is stored by blocks of its columns: `starts[b]` tells where the entries of each row begin that lie in block b,
 `indices` and `data` are their columns and values. A CSR matrix is one block. `columns` is C (m x r, C order: the r
-numbers of a row lie together), `out` is r x n. For Xᵀ U the rows of U that belong to a block stay in the cache while all
-rows of Xᵀ gather from them; from one long U each entry would be fetched from memory.
+numbers of a row lie together), `out` is r x n. For Xᵀ U the rows of U that belong to a block stay in the cache while
+all rows of Xᵀ gather from them; from one long U each entry would be fetched from memory.
 """
 
 from __future__ import annotations
