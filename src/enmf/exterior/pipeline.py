@@ -31,7 +31,7 @@ LOW_RANK = 0.2  # relative error of the SVD below which data are nearly of low r
 HARDLY_EXPLAINED = 0.95  # relative error of the SVD above which starts differ by hundredths of a percent
 FEW_COLUMNS = 0.9  # the same of a sample of the rows, which flatters; no columns beyond the least are worth a product
 NEARLY = 1e-2  # negative mass of the spread start below which an accurate SVD pays
-NEGLIGIBLE = 0.005  # share of the relative error below which negative mass is clipped: the error grows by 0.1 % at most
+NEGLIGIBLE = 0.007  # share of the relative error up to which negative mass is clipped: the error grows by 0.1 % at most
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,8 @@ ROUNDING = 64 * np.finfo(np.float64).eps  # of ||X||², in sums of squares and o
 FAILURE = 1e-9  # probability that the bound of an iterative SVD is too high
 LEAST_OVERSAMPLING = 10  # triplets beyond the rank
 SAMPLED_ROWS = 8  # rows of the sample that begins a randomized SVD, for each column of the block
-ROUGH, REFINED = 3e-4, 1e-6  # steps of `refine` that reduce the error by less: a first spectrum, the last one
+ROUGH = 7e-4  # share of the error that `refine` may leave to later steps when it gives a first spectrum
+REFINED = 1e-6  # its last step reduces the error by less
 LARGEST = 6  # columns of the basis of `refine`, in widths
 NORM_BLOCK = 8  # independent starts of the norm estimate
 NORM_STEPS = 8  # Lanczos steps of the norm estimate
@@ -189,9 +190,9 @@ def refine(X: Matrix, spectrum: Spectrum, rank: int) -> Iterator[Spectrum]:
     """Better and better spectra by block Krylov iteration from the leading right singular vectors.
 
     For data whose unconstrained optimum is (nearly) nonnegative: there it is the descent. A block of half the rank and
-    many steps gain more than a whole block and few, for the same products with X. The first spectrum comes when a step
-    reduces the error by less than the share ROUGH, the last when it does by less than REFINED, or when the basis has
-    grown to LARGEST times the width.
+    many steps gain more than a whole block and few, for the same products with X. The first spectrum comes when further
+    steps can reduce the error by no more than the share ROUGH, if gains go on shrinking by the same factor; the last
+    when a step reduces it by less than REFINED, or when the basis has grown to LARGEST times the width.
     """
     width = len(spectrum.s)
     block = max(min(rank // 2, 128), min(10, width))
@@ -200,23 +201,26 @@ def refine(X: Matrix, spectrum: Spectrum, rank: int) -> Iterator[Spectrum]:
     basis[:, :block] = spectrum.V[:, :block]
     images = [X.times(basis[:, :block])]
     gram = np.zeros((0, 0))
-    before, rough = float("inf"), True
+    before, last_gain, rough = float("inf"), 0.0, True
     while True:
-        new = np.vstack([matmul(image.T, images[-1]) for image in images]).astype(np.float64)
-        gram = np.block([[gram, new[:-block]], [new.T]])
-        size = len(gram)
+        # of a Krylov basis: a block meets itself and its neighbours only
+        new = np.vstack([matmul(image.T, images[-1]) for image in images[-2:]]).astype(np.float64)
+        size = len(gram) + block
+        gram = np.pad(gram, (0, block))
+        gram[-len(new) :, -block:] = new
+        gram[-block:, -len(new) :] = new.T
         full = size + block > most
         if size > rank + block or full:
             values = lapack(np.linalg.eigvalsh, gram)[::-1]
             rest = max(spectrum.squared_norm - float(values[:rank].sum()), 0.0) ** 0.5
             gain = 1.0 - rest / before if before > 0 else 0.0
             done = full or gain <= REFINED
-            if done or (rough and gain <= ROUGH):
+            if done or (rough and gain**2 <= ROUGH * (last_gain - gain)):  # gain q / (1 - q), q = gain / last_gain
                 rough = False
                 yield _fix_signs(_ritz(spectrum, basis[:, :size], images, gram))
             if done:
                 return
-            before = rest
+            last_gain, before = gain if before < float("inf") else 0.0, rest
         known, ahead = basis[:, :size], X.transpose_times(images[-1])
         for _ in range(2):
             ahead -= matmul(known, matmul(known.T, ahead))
