@@ -2,7 +2,7 @@
 
 Rotation works on a sample of the rows of the thin factors. Feasibility, and a first descent, work on the core
 (`enmf.exterior.core`) instead of X wherever its products are cheaper: they cost no pass over the data then, and several
-rotations are tried, the one with the smallest error going on. Otherwise the one with the least negative mass does.
+rotations are tried, the one with the smallest error going on: their negative mass does not tell which that is.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ ROTATION_PASSES = 20  # passes over X whose cost may be spent on rotations beyon
 LOW_RANK = 0.2  # relative error of the SVD below which data are nearly of low rank
 HARDLY_EXPLAINED = 0.95  # relative error of the SVD above which starts differ by hundredths of a percent
 FEW_COLUMNS = 0.9  # the same of a sample of the rows, which flatters; no columns beyond the least are worth a product
+LEAST_GAIN = 1e-4  # share of the error that ten iterations of the descent on the core must gain
 NEARLY = 1e-2  # negative mass of the spread start below which an accurate SVD pays
 NEGLIGIBLE = 0.007  # share of the relative error up to which negative mass is clipped: the error grows by 0.1 % at most
 
@@ -44,7 +45,7 @@ class ExteriorOptions:
     power_iterations : float, optional
         Of the randomized SVD. Default: 1; a half for data of which this rank explains little.
     rotation : {"auto", "spread", "identity", "random"}
-        Start of Algorithm 1; "auto" tries up to `starts` of them, as many as are cheap beside X.
+        Start of Algorithm 1; "auto" tries up to `starts` of them, as many as are cheap beside X; one without surrogate.
     starts : int, optional
         Default: "spread" and "random" for data that are nearly of low rank, only "spread" for data of which this rank
         explains little, where all starts end alike, else "identity" and "random"; beyond these "random" again.
@@ -131,14 +132,16 @@ def exterior_start(
     relative = spectrum.relative_error(rank)
     options = _effort(options, relative)
     enough = _clippable(spectrum, rank)
-    rotations = _rotate(U, V, X, enough, options, _starts(options, relative), monitor, rng)
-    best = rotations[0]
-    if best.negative_mass <= enough:
-        return ExteriorStart(_clipped(matmul(U, best.R)), _clipped(matmul(V, best.R)), spectrum, best)
     whole = LowRankMatrix(*spectrum.factors(len(spectrum.s)))
     core = make_core(whole.A, whole.B, rng) if options.sample else whole
     cheaper = core.cost_per_column < 0.5 * X.cost_per_column
-    if cheaper if options.surrogate is None else options.surrogate:
+    surrogate = cheaper if options.surrogate is None else options.surrogate
+    starts = _starts(options, relative)
+    rotations = _rotate(U, V, X, enough, options, starts if surrogate else starts[:1], monitor, rng)
+    best = rotations[0]
+    if best.negative_mass <= enough:
+        return ExteriorStart(_clipped(matmul(U, best.R)), _clipped(matmul(V, best.R)), spectrum, best)
+    if surrogate:
         rest = max(X.squared_norm() - whole.squared_norm(), 0.0)
         A, B = (np.asfortranarray(F[:, :rank]) for F in (core.A, core.B))
         its = [_enter(core, A @ rotation.R, B @ rotation.R, options, monitor, rest) for rotation in rotations]
@@ -271,7 +274,8 @@ def _descend_surrogate(its: list[Iterate], iterations: int, monitor: Monitor, re
     for it, descent in zip(its, descents):
         run_stage(it, descent, monitor, phase="surrogate", max_iter=trial, extra=rest)
     chosen = int(np.argmin([it.squared_error() for it in its]))
-    run_stage(its[chosen], descents[chosen], monitor, phase="surrogate", max_iter=iterations - trial, extra=rest)
+    how = {"phase": "surrogate", "max_iter": iterations - trial, "extra": rest, "least_gain": LEAST_GAIN}
+    run_stage(its[chosen], descents[chosen], monitor, **how)
     return chosen
 
 

@@ -51,16 +51,30 @@ def _kept(F: np.ndarray, place: np.ndarray | None) -> np.ndarray:
     return place
 
 
-def run_stage(it: Iterate, method: Method, monitor: Monitor, *, phase: str, max_iter: int, extra: float = 0.0) -> None:
+def run_stage(
+    it: Iterate,
+    method: Method,
+    monitor: Monitor,
+    *,
+    phase: str,
+    max_iter: int,
+    extra: float = 0.0,
+    least_gain: float | None = None,
+) -> None:
     """Steps of a stage that is not judged by the KKT residual: it ends by itself, at `max_iter`, or out of time.
 
-    `extra` is added to the squared error: the part of ||X||² that a low-rank stand-in of X does not have.
+    `extra` is added to the squared error: the part of ||X||² that a low-rank stand-in of X does not have. With a
+    `least_gain` it also ends when the error has fallen by less than this share of it in ten steps.
     """
+    errors: list[float] = []
     with monitor.phase(phase) as counter:
         while counter.iterations < max_iter and not method.finished(it) and not monitor.out_of_time():
             squared = it.squared_error()
             error = math.sqrt(max(squared + extra, 0.0))
             monitor.record(counter.iterations, phase, error, math.nan, it.U, it.V)
+            errors.append(error)
+            if least_gain is not None and len(errors) > 10 and error > (1.0 - least_gain) * errors[-11]:
+                break
             method.step(it, squared)
             counter.iterations += 1
 
