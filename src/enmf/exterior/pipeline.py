@@ -274,8 +274,8 @@ def _descend_surrogate(its: list[Iterate], iterations: int, monitor: Monitor, re
     for it, descent in zip(its, descents):
         run_stage(it, descent, monitor, phase="surrogate", max_iter=trial, extra=rest)
     chosen = int(np.argmin([it.squared_error() for it in its]))
-    how = {"phase": "surrogate", "max_iter": iterations - trial, "extra": rest, "least_gain": LEAST_GAIN}
-    run_stage(its[chosen], descents[chosen], monitor, **how)
+    left, descent = iterations - trial, descents[chosen]
+    run_stage(its[chosen], descent, monitor, phase="surrogate", max_iter=left, extra=rest, least_gain=LEAST_GAIN)
     return chosen
 
 
