@@ -52,7 +52,7 @@ STARTS = ("random-0", "random-1", "nndsvd")
 TIMES = 5.0  # that of eNMF an opponent has (but 1 to 10 s); on synthetic data more than the ratio we claim
 TIMES_SYNTHETIC = 12.0
 REPEATS = 3
-COUNTED = ("times", "rows", "columns", "part", "half_step", "sweep")  # kernels: products, and sweeps
+COUNTED = ("times", "product", "rows", "columns", "part", "half_step", "sweep")  # kernels: products, and sweeps
 
 Curve = tuple[np.ndarray, np.ndarray, np.ndarray]  # seconds, errors, passes
 
@@ -233,7 +233,7 @@ def stopwatch() -> Iterator[dict[str, float]]:
     @contextmanager
     def in_phase(self: Monitor, name: str) -> Iterator[Any]:
         with phase(self, name) as counter:
-            where[0] = name
+            where[0] = "restart" if self._restarting else name
             yield counter
 
     @contextmanager
@@ -267,7 +267,7 @@ def profile() -> list[dict[str, Any]]:
                 "seconds": whole,
                 **{
                     key: phases.get(key, 0.0) / whole
-                    for key in ("svd", "rotation", "feasibility", "surrogate", "descent", "certificate")
+                    for key in ("svd", "rotation", "feasibility", "surrogate", "descent", "restart", "certificate")
                 },
                 "passes": sum(phase.passes for phase in result.phases.values()),
                 "outside": 1.0 - sum(inside.values()) / sum(phases[key] for key in inside),

@@ -28,6 +28,7 @@ PRODUCT_BLOCK = 64  # ranges of a product are multiples of it, so that BLAS cuts
 LARGE_SIDE = 1000  # decompositions of larger matrices gain from BLAS's threads
 INNER_PARTS = 8  # parts of a long inner dimension, whatever the number of threads
 INNER_LENGTH = 1024  # least length of such a part
+WHOLE = np.array([0, 1])  # bounds of what is not divided
 
 Answer = TypeVar("Answer")
 
@@ -208,6 +209,11 @@ def run(kernel: Callable[..., Any], bounds: np.ndarray, *arguments: Any) -> None
             raise problem
 
 
+def product(start: int, stop: int, A: np.ndarray, B: np.ndarray, out: np.ndarray) -> None:
+    """out = A B, a kernel for one thread."""
+    np.matmul(A, B, out=out)
+
+
 def matmul(A: np.ndarray, B: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     """A @ B, in ranges of the longer side of the result; a long inner dimension is summed in parts.
 
@@ -221,6 +227,9 @@ def matmul(A: np.ndarray, B: np.ndarray, out: np.ndarray | None = None) -> np.nd
             return matmul(B.T, A.T, np.empty(shape[::-1], dtype)).T
         out = np.empty(shape, dtype)
     (n, inner), m = A.shape, B.shape[1]
+    if 2.0 * n * m * inner <= LEAST_WORK:
+        run(product, WHOLE, A, B, out)
+        return out
     parts = min(INNER_PARTS, inner // INNER_LENGTH)
     if parts > 1 and inner > 4 * max(n, m):
         partial = np.empty((parts, n, m), out.dtype)
@@ -276,7 +285,9 @@ def balanced_bounds(indptr: np.ndarray, work_per_entry: float) -> np.ndarray:
     """Borders of row ranges with equally many stored entries (CSR `indptr`), which cost more than dense ones."""
     entries = int(indptr[-1])
     useful = max(1, int(8.0 * entries * work_per_entry / LEAST_WORK))
-    parts = max(1, min(count(), len(indptr) - 1, useful))
+    parts = min(count(), len(indptr) - 1, useful) if useful > 1 else 1
+    if parts <= 1:
+        return np.array([0, len(indptr) - 1])
     borders = np.searchsorted(indptr, np.arange(parts + 1) * (entries / parts), side="left")
     borders[0], borders[-1] = 0, len(indptr) - 1
     return np.maximum.accumulate(borders)
