@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import enmf
 import problems
 from enmf.initializations.heuristic import heuristic
 from enmf.initializations.kmeans import kmeans
@@ -36,6 +37,23 @@ def test_mu(pair):
         V = V * (X.T @ U) / np.maximum(V @ (U.T @ U), 1e-300)
     np.testing.assert_allclose(it.U, U, rtol=1e-8, atol=1e-12)
     np.testing.assert_allclose(it.V, V, rtol=1e-8, atol=1e-12)
+
+
+def test_mu_brings_zeros_back_that_want_to_grow(pair):
+    X, U, V = pair
+    U[::2, :2] = V[1::3] = 0.0
+    found = enmf.factorize(X, 4, "mu", init=(U, V), max_iter=20_000, bound=False)
+    assert found.status == "converged"
+    assert found.certificate.stationary
+    assert (found.V[1::3] > 0).any()
+
+
+def test_nmf_admm_does_not_diverge_at_high_ranks():
+    """With a penalty relative to the mean diagonal of the Gram matrices it does from random starts."""
+    X = problems.counts()
+    options = {"init": "random", "random_state": 0, "max_iter": 2000, "bound": False, "tol": 0.0}
+    found, wanted = (enmf.factorize(X, 30, method, **options) for method in ("nmf-admm", "e-hals"))
+    assert found.error < 1.1 * wanted.error
 
 
 def test_grad_mult(pair):

@@ -70,7 +70,8 @@ class NMFADMM(Method):
     Parameters
     ----------
     rho : float
-        Penalty parameter relative to the mean diagonal of the Gram matrices of the start.
+        Penalty parameter of a factor, relative to the norm of the Gram matrix of the other one at the start. Small ones
+        diverge, large ones are slow.
     """
 
     name = "nmf-admm"
@@ -83,12 +84,7 @@ class NMFADMM(Method):
 
     def step(self, it: Iterate, objective: float) -> None:
         if self._state is None:
-            # balanced, so that one rho serves both factors
-            weight = self.rho * float(np.sqrt(np.trace(it.UtU) * np.trace(it.VtV))) / it.rank
-            self._weights = (
-                weight * float(np.sqrt(np.trace(it.VtV) / max(np.trace(it.UtU), np.finfo(float).tiny))),
-                weight * float(np.sqrt(np.trace(it.UtU) / max(np.trace(it.VtV), np.finfo(float).tiny))),
-            )
+            self._weights = tuple(self.rho * float(np.linalg.norm(G, 2)) for G in (it.VtV, it.UtU))
             self._state = it.U.copy(), it.V.copy(), np.zeros_like(it.U), np.zeros_like(it.V)
         _, Q, Y, W = self._state
         U, V, X = it.U, it.V, it.X

@@ -2,8 +2,10 @@
 
     U <- U * (X V) / (U VᵀV),   then V <- V * (Xᵀ U) / (V UᵀU)
 
-An entry at zero stays there; an entry whose denominator is zero stays as it is. Entries that have shrunk to nothing
-become exactly zero: multiplication alone never gets there, and the KKT residual would not see that they have arrived.
+An entry whose denominator is zero stays as it is. Entries that have shrunk to nothing become exactly zero:
+multiplication alone never gets there, and the KKT residual would not see that they have arrived. Nor does it bring them
+back: a zero whose gradient asks it to grow begins anew from nothing (the lower bound of Gillis and Glineur 2008).
+Without that the method stops where it must not, on Verb at rank 80 1 % to 6 % above the others.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ class MultiplicativeUpdates(Method):
     Parameters
     ----------
     drop : float
-        Entries below this share of the mean entry that still shrink become zero.
+        Entries below this share of the mean entry are nothing: they become zero when they still shrink.
     """
 
     name = "mu"
@@ -38,10 +40,11 @@ class MultiplicativeUpdates(Method):
 
 @by_rows
 def _update(F: np.ndarray, G: np.ndarray, B: np.ndarray, nothing: float) -> np.ndarray:
-    """One update; entries below `nothing` that still shrink become zero."""
+    """One update; entries below `nothing` that still shrink become zero, zeros that want to grow become `nothing`."""
     denominator = matmul(F, G)
     factor = np.ones_like(F)
     np.divide(np.maximum(B, 0), denominator, out=factor, where=denominator > 0)
-    new = F * factor
+    new = np.where((F == 0) & (B > denominator), np.asarray(nothing, F.dtype), F)
+    new *= factor
     new[(new < nothing) & (factor < 1)] = 0
     return np.asfortranarray(new)
