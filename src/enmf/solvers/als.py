@@ -8,7 +8,10 @@ nonnegative matrix factorization").
 Each problem is solved until the projected gradient falls to a tolerance, which shrinks tenfold when the first gradient
 already satisfies it. Steps are relative to 1 / ||G||, so that the first one has no unit.
 
-als-projected: the unconstrained least squares solution, negative entries set to zero. Not a descent method.
+als-projected: the unconstrained least squares solution, negative entries set to zero. Not a descent method: it goes
+    round in circles, or stays, far from any minimum. So when some steps have hardly gained anything, it goes back to
+    the best pair, and on with a proximal term,  F <- max(0, (B + w F) (G + w I)⁻¹),  w growing from a hundredth of
+    ||G|| to ||G||; the step becomes nearly one of the projected gradient.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from enmf.solvers.base import Method
 
 ARMIJO = 0.01
 FACTOR = 10.0
+PROGRESS = 1e-4  # share of the squared error that a step of als-projected must gain to count
 
 
 class AlternatingNNLS(Method):
@@ -109,16 +113,44 @@ class ALS(AlternatingNNLS):
 
 
 class ProjectedALS(Method):
-    """Unconstrained least squares and projection."""
+    """Unconstrained least squares and projection.
+
+    Parameters
+    ----------
+    patience : int
+        Steps that hardly gain anything after which the proximal term grows.
+    """
 
     name = "als-projected"
     monotone = False
 
+    def __init__(self, patience: int = 5) -> None:
+        self.patience = patience
+        self._weight = 0.0  # of the proximal term, relative to ||G||
+        self._best = np.inf
+        self._kept: tuple[np.ndarray, np.ndarray] | None = None  # the best pair
+        self._waited = 0
+
     def step(self, it: Iterate, objective: float) -> None:
-        it.set_U(_project(*it.normal_U()))
-        it.set_V(_project(*it.normal_V()))
+        if objective < self._best:
+            gained = objective < (1.0 - PROGRESS) * self._best
+            self._best, self._waited = objective, 0 if gained else self._waited + 1
+            self._kept = it.U.copy(order="F"), it.V.copy(order="F")
+        else:
+            self._waited += 1
+        if self._waited >= self.patience and self._kept is not None:
+            it.set_U(self._kept[0].copy(order="F"))
+            it.set_V(self._kept[1].copy(order="F"))
+            self._weight, self._waited = min(max(0.01, 2.0 * self._weight), 1.0), 0
+        it.set_U(_project(it.U, *it.normal_U(), self._weight))
+        it.set_V(_project(it.V, *it.normal_V(), self._weight))
 
 
-def _project(G: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """max(0, B G⁺)."""
-    return np.asfortranarray(np.maximum(matmul(B, np.linalg.pinv(G, hermitian=True)), 0))
+def _project(F: np.ndarray, G: np.ndarray, B: np.ndarray, weight: float) -> np.ndarray:
+    """max(0, (B + w F) (G + w I)⁺), w relative to ||G||."""
+    if weight == 0.0:
+        inverse = np.linalg.pinv(G, hermitian=True)
+    else:
+        w = np.asarray(weight * np.linalg.norm(G, 2) + np.finfo(G.dtype).tiny, G.dtype)
+        inverse, B = np.linalg.inv(G + w * np.eye(len(G), dtype=G.dtype)), B + w * F
+    return np.asfortranarray(np.maximum(matmul(B, inverse), 0))
