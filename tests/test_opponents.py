@@ -56,6 +56,14 @@ def test_nmf_admm_does_not_diverge_at_high_ranks():
     assert found.error < 1.1 * wanted.error
 
 
+def test_als_projected_ends_near_a_minimum():
+    """Plain least squares and projection end 5 % above here."""
+    X = problems.counts()
+    options = {"init": "random", "random_state": 0, "max_iter": 3000, "bound": False, "tol": 0.0}
+    found, wanted = (enmf.factorize(X, 20, method, **options) for method in ("als-projected", "e-hals"))
+    assert found.error < 1.02 * wanted.error
+
+
 def test_grad_mult(pair):
     """Lin (2007): H - Hbar / (WᵀW Hbar + delta) * gradient, entry by entry."""
     X, U, V = pair
