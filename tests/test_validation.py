@@ -221,7 +221,10 @@ def test_options_are_checked(options, message):
         enmf.factorize(problems.counts(), 3, **options)
 
 
-@pytest.mark.parametrize("seed", [None, 3, np.int64(3), np.random.RandomState(0), np.random.default_rng(0)])
+childless = np.random.Generator(np.random.RandomState(0)._bit_generator)
+
+
+@pytest.mark.parametrize("seed", [None, 3, np.int64(3), np.random.RandomState(0), np.random.default_rng(0), childless])
 def test_seeds(seed):
     quiet(problems.counts(), init="random", random_state=seed, tol=0.0, max_iter=3)
 

@@ -600,7 +600,9 @@ def check_penalty(problem: Problem, **weights: float) -> Penalty:
 def make_rng(random_state: Any) -> np.random.Generator:
     """A Generator from None, an integer, a RandomState, a SeedSequence or a Generator."""
     if isinstance(random_state, np.random.Generator):
-        return random_state
+        if isinstance(random_state.bit_generator.seed_seq, np.random.bit_generator.ISpawnableSeedSequence):
+            return random_state
+        return np.random.default_rng(random_state.integers(0, 2**31 - 1, size=4))  # one that has children
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(0, 2**31 - 1, size=4))
     if random_state is None or isinstance(random_state, (numbers.Integral, np.random.SeedSequence)):
