@@ -14,13 +14,13 @@ from enmf.stopping import Monitor
 
 def descend(it: Iterate, method: Method, monitor: Monitor, *, phase: str = "descent", max_iter: int) -> str:
     """Step until the monitor has a verdict; leaves the best factors seen in `it` and returns the status."""
-    interval = _kkt_interval(it, method)
+    interval = _kkt_interval(it, method, monitor.stopping.tol)
     best_objective = math.inf
     best: tuple[np.ndarray, np.ndarray] | None = None
     with monitor.phase(phase) as counter:
         while True:
             iteration = counter.iterations
-            measured = iteration % interval == 0
+            measured = interval > 0 and iteration % interval == 0
             if method.reuses_products and (measured or not (method.one_pass and it.one_pass)):
                 it.prepare(kkt=measured)  # the next step needs it, so it is charged
             with monitor.measuring():
@@ -79,11 +79,14 @@ def run_stage(
             counter.iterations += 1
 
 
-def _kkt_interval(it: Iterate, method: Method) -> int:
+def _kkt_interval(it: Iterate, method: Method, tol: float) -> int:
     """Iterations between two KKT residuals: measuring them shall cost about a twentieth of the steps.
 
-    It needs X V, so that a step which would do with one pass (one message, where workers have X) takes two.
+    It needs X V, so that a step which would do with one pass (one message, where workers have X) takes two. There none
+    is measured (0) in a run without a tolerance, in which it decides nothing.
     """
     saves = method.one_pass and (it.X.narrow or it.X.allows_one_pass)
+    if saves and tol == 0.0:
+        return 0
     flops = it.measuring_flops() + it.rank * it.X.cost_per_column * saves
     return max(1, min(10, math.ceil(20.0 * flops / method.step_flops(it))))
