@@ -93,7 +93,8 @@ def race(
     setting = Setting(name, X, rank, opponents, starts, threads=THREADS)
     with parallel.limit(THREADS):
         compile_kernels(problem, setting)
-    ours, _result = run(X, rank, "enmf", "exterior", 600.0)
+    most = 600.0 if times == TIMES else 60.0  # at large ranks its descent goes on for minutes below any opponent
+    ours, _result = run(X, rank, "enmf", "exterior", most)
     limit = max(1.0, times * arrival(ours, 1.001 * float(ours[1].min()))[0])
     if times == TIMES:
         limit = min(limit, 10.0)
@@ -106,7 +107,7 @@ def race(
     again = [("enmf", "exterior")] + [fastest] * math.isfinite(arrival(curves[fastest][0], target)[0])
     for seed in range(1, REPEATS):
         for key in again:
-            curves[key].append(run(X, rank, *key, limit, seed)[0])
+            curves[key].append(run(X, rank, *key, min(limit, most) if key[0] == "enmf" else limit, seed)[0])
     rows = []
     for (method, start), found in curves.items():
         seconds = float(np.median([arrival(curve, target)[0] for curve in found]))

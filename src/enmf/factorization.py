@@ -365,7 +365,7 @@ def _best_of_starts(
         return it, status, spectrum, rotation
     cheap = choices.descent.step_flops(it) <= CHEAP
     for child in rng.spawn(exterior.restarts):
-        if status not in ("converged", "stalled"):
+        if status not in ("converged", "stalled") or monitor.out_of_time():
             break
         if spectrum is None and plan(X, rank, exterior.svd)[0] == "exact":
             with monitor.phase("svd"):
