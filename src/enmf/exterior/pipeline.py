@@ -31,6 +31,7 @@ LOW_RANK = 0.2  # relative error of the SVD below which data are nearly of low r
 HARDLY_EXPLAINED = 0.95  # relative error of the SVD above which starts differ by hundredths of a percent
 FEW_COLUMNS = 0.9  # the same of a sample of the rows, which flatters; no columns beyond the least are worth a product
 LEAST_GAIN = 1e-4  # share of the error that ten iterations of the descent on the core must gain
+NEAR_BOUND = 1.002  # squared error over that of the SVD below which the descent on the core goes on
 NEARLY = 1e-2  # negative mass of the spread start below which an accurate SVD pays
 NEGLIGIBLE = 0.007  # share of the relative error up to which negative mass is clipped: the error grows by 0.1 % at most
 
@@ -45,7 +46,8 @@ class ExteriorOptions:
     power_iterations : float, optional
         Of the randomized SVD. Default: 1; a half for data of which this rank explains little.
     rotation : {"auto", "spread", "identity", "random"}
-        Start of Algorithm 1; "auto" tries up to `starts` of them, as many as are cheap beside X; one without surrogate.
+        Start of Algorithm 1; "auto" tries up to `starts` of them, as many as are cheap beside X; one where there is
+        no surrogate to compare them and none can be expected to be nonnegative.
     starts : int, optional
         Default: "spread" and "random" for data that are nearly of low rank, only "spread" for data of which this rank
         explains little, where all starts end alike, else "identity" and "random"; beyond these "random" again.
@@ -137,7 +139,9 @@ def exterior_start(
     cheaper = core.cost_per_column < 0.5 * X.cost_per_column
     surrogate = cheaper if options.surrogate is None else options.surrogate
     starts = _starts(options, relative)
-    rotations = _rotate(U, V, X, enough, options, starts if surrogate else starts[:1], monitor, rng)
+    if not surrogate and relative >= LOW_RANK:
+        starts = starts[:1]  # nothing compares them, and none will be nonnegative
+    rotations = _rotate(U, V, X, enough, options, starts, monitor, rng)
     best = rotations[0]
     if best.negative_mass <= enough:
         return ExteriorStart(_clipped(matmul(U, best.R)), _clipped(matmul(V, best.R)), spectrum, best)
@@ -146,7 +150,8 @@ def exterior_start(
         A, B = (np.asfortranarray(F[:, :rank]) for F in (core.A, core.B))
         its = [_enter(core, A @ rotation.R, B @ rotation.R, options, monitor, rest) for rotation in rotations]
         assert options.surrogate_iterations is not None
-        chosen = _descend_surrogate(its, options.surrogate_iterations, monitor, rest)
+        least = relative**2 * X.squared_norm()
+        chosen = _descend_surrogate(its, options.surrogate_iterations, monitor, rest, least)
         with monitor.phase("surrogate"):
             U, V = lift(its[chosen], whole)
         return ExteriorStart(U, V, spectrum, rotations[chosen])
@@ -267,15 +272,19 @@ def _enter(
     return it
 
 
-def _descend_surrogate(its: list[Iterate], iterations: int, monitor: Monitor, rest: float) -> int:
-    """A first descent on the surrogate, a fifth of it for every candidate, the rest for the best one."""
+def _descend_surrogate(its: list[Iterate], iterations: int, monitor: Monitor, rest: float, least: float) -> int:
+    """A first descent on the surrogate, a fifth of it for every candidate, the rest for the best one.
+
+    It ends early where it gains little, unless its squared error may yet meet the `least` one, that of the SVD.
+    """
     descents = [ExtrapolatedHALS() for _ in its]
     trial = iterations // 5 if len(its) > 1 else 0
     for it, descent in zip(its, descents):
         run_stage(it, descent, monitor, phase="surrogate", max_iter=trial, extra=rest)
     chosen = int(np.argmin([it.squared_error() for it in its]))
     left, descent = iterations - trial, descents[chosen]
-    run_stage(its[chosen], descent, monitor, phase="surrogate", max_iter=left, extra=rest, least_gain=LEAST_GAIN)
+    gain = LEAST_GAIN if its[chosen].squared_error() + rest > NEAR_BOUND * least else None
+    run_stage(its[chosen], descent, monitor, phase="surrogate", max_iter=left, extra=rest, least_gain=gain)
     return chosen
 
 
