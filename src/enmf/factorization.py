@@ -268,7 +268,7 @@ def _sort_options(method: str, preset: str | None, options: dict[str, Any]) -> _
     of_penalty = {field.name for field in fields(Penalty)}
     exterior = {key: value for key, value in options.items() if key in of_exterior}
     if method != "enmf":
-        exterior["restarts"] = 0  # one start, then the method
+        exterior.setdefault("restarts", 0)  # one start, then the method
     weights = {key: value for key, value in options.items() if key in of_penalty}
     rest = {key: value for key, value in options.items() if key not in of_exterior | of_penalty}
     try:

@@ -284,7 +284,7 @@ def even_bounds(length: int, work_per_item: float, block: int = 1) -> np.ndarray
 def balanced_bounds(indptr: np.ndarray, work_per_entry: float) -> np.ndarray:
     """Borders of row ranges with equally many stored entries (CSR `indptr`), which cost more than dense ones."""
     entries = int(indptr[-1])
-    useful = max(1, int(8.0 * entries * work_per_entry / LEAST_WORK))
+    useful = int(8.0 * entries * work_per_entry / LEAST_WORK)
     parts = min(count(), len(indptr) - 1, useful) if useful > 1 else 1
     if parts <= 1:
         return np.array([0, len(indptr) - 1])

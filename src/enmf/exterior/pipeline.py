@@ -2,7 +2,8 @@
 
 Rotation works on a sample of the rows of the thin factors. Feasibility, and a first descent, work on the core
 (`enmf.exterior.core`) instead of X wherever its products are cheaper: they cost no pass over the data then, and several
-rotations are tried, the one with the smallest error going on: their negative mass does not tell which that is.
+rotations are tried, the one with the smallest error going on: their negative mass does not tell which that is. Without
+a core it has to, for data that are nearly of low rank; others get one rotation then.
 """
 
 from __future__ import annotations

@@ -135,12 +135,12 @@ class ProjectedALS(Method):
         if objective < self._best:
             gained = objective < (1.0 - PROGRESS) * self._best
             self._best, self._waited = objective, 0 if gained else self._waited + 1
-            self._kept = it.U.copy(order="F"), it.V.copy(order="F")
+            self._kept = it.U, it.V  # a step makes new ones
         else:
             self._waited += 1
         if self._waited >= self.patience and self._kept is not None:
-            it.set_U(self._kept[0].copy(order="F"))
-            it.set_V(self._kept[1].copy(order="F"))
+            it.set_U(self._kept[0])
+            it.set_V(self._kept[1])
             self._weight, self._waited = min(max(0.01, 2.0 * self._weight), 1.0), 0
         it.set_U(_project(it.U, *it.normal_U(), self._weight))
         it.set_V(_project(it.V, *it.normal_V(), self._weight))
