@@ -75,7 +75,7 @@ def look(block: Any) -> Survey:
     elif low < 0:
         negative = (int((values < 0).sum()), *_first(block, values < 0))
     fine = numbers and bad is None and values.size > 0
-    wide = block if block.dtype.kind == "f" else block.astype(np.float64) if numbers else block
+    wide = block.astype(np.float64) if numbers and block.dtype not in (np.float32, np.float64) else block
     with np.errstate(over="ignore"):  # such values are scaled first, and looked at again
         squared_norm = float(as_matrix(wide).row_squares().sum()) if fine else 0.0
     return Survey(

@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from enmf import parallel
+from enmf.kernels.dense import survey
 from enmf.kernels.onepass import add_parts, half_step
 from enmf.kernels.sweep import LANE_BYTES, padded
 from enmf.matrix.base import Matrix, Momentum, dense_squared_residual, product_cost, row_blocks
@@ -20,9 +21,21 @@ class DenseMatrix(Matrix):
         self.array = array
 
     @cached_property
+    def _survey(self) -> tuple[np.ndarray, int]:
+        """Squared norms of the rows, and the number of entries that are not zero: one look at X for both."""
+        n, m = self.shape
+        squares, nonzeros = np.empty(n), np.empty(n, np.int64)
+        if self.array.flags.c_contiguous:
+            parallel.run(survey, parallel.even_bounds(n, 2.0 * m), self.array, squares, nonzeros)
+        else:
+            for rows in row_blocks(n, m):
+                block = np.ascontiguousarray(self.array[rows])
+                survey(0, len(block), block, squares[rows], nonzeros[rows])
+        return squares, int(nonzeros.sum())
+
+    @property
     def cost_per_column(self) -> float:
-        nonzeros = sum(int(np.count_nonzero(self.array[rows])) for rows in row_blocks(*self.shape))
-        return product_cost(*self.shape, nonzeros)
+        return product_cost(*self.shape, self._survey[1])
 
     def raw(self) -> np.ndarray:
         return self.array
@@ -66,14 +79,10 @@ class DenseMatrix(Matrix):
         return XtU[0, :r].T, UtU[0, :r, :r].copy()
 
     def _compute_squared_norm(self) -> float:
-        total = 0.0
-        for rows in row_blocks(*self.shape):
-            flat = self.array[rows].astype(np.float64, copy=False).ravel(order="K")
-            total += float(flat @ flat)
-        return total
+        return float(self._survey[0].sum())
 
     def row_squares(self) -> np.ndarray:
-        return np.einsum("ij,ij->i", self.array, self.array, dtype=np.float64)
+        return self._survey[0]
 
     def _rows(self, index: np.ndarray, weight: np.ndarray) -> DenseMatrix:
         return DenseMatrix(self.array[index] * weight[:, None])
