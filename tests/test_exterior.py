@@ -139,3 +139,15 @@ def test_small_data_are_given_further_starts_and_the_best_one_is_kept():
     assert found.n_iter == once.n_iter
     for result in (once, enmf.factorize(X, 5, "hals", init="exterior", random_state=0)):
         assert "restart" not in result.phases
+
+
+def test_rotation_costs_no_more_than_it_is_worth():
+    """Small sparse data: an iteration of the rotation costs more than a pass over X, so there are few of them."""
+    rng = np.random.default_rng(0)
+    X = rng.random((300, 400)) * (rng.random((300, 400)) < 0.02)
+    for rank, most in ((4, 20), (60, 5)):
+        result = enmf.factorize(X, rank, random_state=0, restarts=0, max_iter=3, tol=0)
+        assert 0 < result.phases["rotation"].iterations <= most
+    for wanted in (0, 7):
+        result = enmf.factorize(X, 60, random_state=0, restarts=0, max_iter=3, tol=0, rotation_iterations=wanted)
+        assert result.phases["rotation"].iterations == wanted

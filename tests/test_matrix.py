@@ -7,6 +7,7 @@ import scipy.sparse as sp
 import problems
 from enmf import parallel
 from enmf.matrix import DenseMatrix, LowRankMatrix, SparseMatrix
+from enmf.matrix.single import in_single
 
 
 def kinds(dtype=np.float64):
@@ -72,6 +73,7 @@ def test_blocks_of_the_transposed_matrix(height, dtype, monkeypatch):
     """Any height of the blocks, empty rows and columns, any number of threads."""
     monkeypatch.setattr("enmf.matrix.sparse.BLOCK_ROWS", height)
     monkeypatch.setattr("enmf.matrix.sparse.LEAST_ENTRIES", 0)
+    monkeypatch.setattr("enmf.matrix.sparse.LEAST_BLOCKS", 1)
     monkeypatch.setattr("enmf.parallel.LEAST_WORK", 1.0)
     rng = np.random.default_rng(height)
     A = np.where(rng.random((300, 41)) < 0.1, rng.random((300, 41)), 0.0).astype(dtype)
@@ -86,3 +88,62 @@ def test_blocks_of_the_transposed_matrix(height, dtype, monkeypatch):
         np.testing.assert_array_equal(found[-1], found[0])
     np.testing.assert_allclose(found[0], A.T @ U, rtol=1e-5 if dtype == np.float32 else 1e-13)
     np.testing.assert_allclose(X.row_squares(), (A.astype(np.float64) ** 2).sum(axis=1), rtol=1e-12)
+
+
+@pytest.mark.parametrize("order", ["C", "F", "sparse"])
+def test_single_precision_looks_at_the_same_data(order, monkeypatch):
+    """Products as of a copy in single precision, the same on any number of threads; passes count for X."""
+    monkeypatch.setattr("enmf.parallel.LEAST_WORK", 1.0)
+    monkeypatch.setattr("enmf.matrix.single.HEIGHT", 8)
+    rng = np.random.default_rng(0)
+    A = np.where(rng.random((403, 57)) < 0.6, rng.random((403, 57)), 0.0)
+    U, V = rng.standard_normal((403, 5)), rng.standard_normal((57, 5))
+    X = SparseMatrix(sp.csr_array(A)) if order == "sparse" else DenseMatrix(np.array(A, order=order))
+    before = A.copy()
+    found = []
+    for threads in (1, 2, 3):
+        single = in_single(X)
+        X.passes = 0
+        with parallel.limit(threads):
+            XV, back = single.there_and_back(V)
+            found.append([single.times(V), single.transpose_times(U), XV, *([] if back is None else [back])])
+        assert X.passes == single.passes == 3
+        for product in found[-1]:
+            assert product.dtype == single.dtype == np.float32
+        for product, same in zip(found[-1], found[0]):
+            np.testing.assert_array_equal(product, same)
+    expected = [A @ V, A.T @ U, A @ V, A.T @ (A @ V)]
+    assert (len(found[0]) == 4) == (order == "C")  # only rows that lie together serve both products
+    for product, exact in zip(found[0], expected):
+        np.testing.assert_allclose(product, exact, atol=1e-5 * abs(exact).max())
+    assert single.squared_norm() == X.squared_norm()
+    sample = single.sample_rows(40, np.random.default_rng(1))
+    same = X.sample_rows(40, np.random.default_rng(1))
+    assert sample.dtype == np.float32
+    np.testing.assert_allclose(sample.times(V.astype(np.float32)), same.times(V), atol=1e-4)
+    np.testing.assert_array_equal(A, before)
+
+
+@pytest.mark.parametrize("factor", [1e-40, 1e40])
+def test_what_single_precision_cannot_hold_stays_double(factor):
+    X = DenseMatrix(problems.counts().astype(np.float64) * factor)
+    assert in_single(X) is X
+    X = DenseMatrix(problems.counts().astype(np.float32))
+    assert in_single(X) is X
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_survey_of_dense_data(dtype):
+    """Norms and zeros do not depend on the order of storage or the threads."""
+    rng = np.random.default_rng(0)
+    A = np.where(rng.random((1201, 333)) < 0.3, rng.random((1201, 333)), 0.0).astype(dtype)
+    A[7] = 0
+    found = []
+    for order, threads in (("C", 1), ("C", 2), ("F", 2)):
+        X = DenseMatrix(np.array(A, order=order))
+        with parallel.limit(threads):
+            found.append((X.row_squares(), X.squared_norm(), X.cost_per_column))
+        np.testing.assert_array_equal(found[-1][0], found[0][0])
+        assert found[-1][1:] == found[0][1:]
+    np.testing.assert_allclose(found[0][0], (A.astype(np.float64) ** 2).sum(axis=1), rtol=1e-13)
+    assert found[0][2] == 2.0 * min(A.size, 8 * np.count_nonzero(A))

@@ -59,7 +59,8 @@ def _least_squares(G: np.ndarray, B: np.ndarray) -> np.ndarray:
     return F
 
 
-def make_core(A: np.ndarray, B: np.ndarray, rng: np.random.Generator) -> LowRankMatrix:
+def make_core(A: np.ndarray, B: np.ndarray, dtype: np.dtype, rng: np.random.Generator) -> LowRankMatrix:
     """The core of A Bᵀ."""
     count = ROWS_PER_COLUMN * A.shape[1]
-    return LowRankMatrix(sample_rows(A, count, rng), sample_rows(B, count, rng))
+    few_A, few_B = (np.asfortranarray(sample_rows(F, count, rng), dtype) for F in (A, B))
+    return LowRankMatrix(few_A, few_B)

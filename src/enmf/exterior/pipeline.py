@@ -21,18 +21,22 @@ from enmf.exterior.svd import KINDS, LEAST_OVERSAMPLING, Spectrum, glance, plan,
 from enmf.iterate import Iterate
 from enmf.matrix import LowRankMatrix, Matrix
 from enmf.matrix.rows import fortran
+from enmf.matrix.single import in_single
 from enmf.parallel import matmul
 from enmf.solvers.hals import ExtrapolatedHALS
 from enmf.solvers.loop import run_stage
 from enmf.stopping import Monitor
 
 ROTATION_ROWS = 20  # rows of the sample that is rotated, for each column
-ROTATION_PASSES = 20  # passes over X whose cost may be spent on rotations beyond the first
+ROTATION_PASSES = 20  # passes over X whose cost may be spent on rotations
+LONG_ROTATION, SHORT_ROTATION, LEAST_ROTATION = 100, 20, 5  # iterations: low rank; others; whatever they cost
 LOW_RANK = 0.2  # relative error of the SVD below which data are nearly of low rank
 HARDLY_EXPLAINED = 0.95  # relative error of the SVD above which starts differ by hundredths of a percent
 FEW_COLUMNS = 0.9  # the same of a sample of the rows, which flatters; no columns beyond the least are worth a product
 LEAST_GAIN = 1e-4  # share of the error that ten iterations of the descent on the core must gain
 NEAR_BOUND = 1.002  # squared error over that of the SVD below which the descent on the core goes on
+LEAST_IN_SINGLE = 5e-3  # the same from which the SVD may be made in single precision
+CORE_IN_SINGLE = 0.05  # the same from which errors of the core can be compared in single precision
 NEARLY = 1e-2  # negative mass of the spread start below which an accurate SVD pays
 NEGLIGIBLE = 0.007  # share of the relative error up to which negative mass is clipped: the error grows by 0.1 % at most
 
@@ -53,7 +57,8 @@ class ExteriorOptions:
         Default: "spread" and "random" for data that are nearly of low rank, only "spread" for data of which this rank
         explains little, where all starts end alike, else "identity" and "random"; beyond these "random" again.
     rotation_iterations : int, optional
-        Default: 100 for data that are nearly of low rank, where the rotation decides about the minimum, else 20.
+        Default: 100 for data that are nearly of low rank, where the rotation decides about the minimum, else 20 or,
+        where they cost more than 20 passes over X, fewer.
     rotation_rho : float
     adaptive_rho : bool
     feasibility : {"path", "penalty", "penalty-fixed-step", "projection"}
@@ -136,13 +141,14 @@ def exterior_start(
     options = _effort(options, relative)
     enough = _clippable(spectrum, rank)
     whole = LowRankMatrix(*spectrum.factors(len(spectrum.s)))
-    core = make_core(whole.A, whole.B, rng) if options.sample else whole
+    precision = np.dtype(np.float32) if relative >= CORE_IN_SINGLE else X.dtype
+    core = make_core(whole.A, whole.B, precision, rng) if options.sample else whole
     cheaper = core.cost_per_column < 0.5 * X.cost_per_column
     surrogate = cheaper if options.surrogate is None else options.surrogate
     starts = _starts(options, relative)
     if not surrogate and relative >= LOW_RANK:
         starts = starts[:1]  # nothing compares them, and none will be nonnegative
-    rotations = _rotate(U, V, X, enough, options, starts, monitor, rng)
+    rotations = _rotate(U, V, X, enough, options, starts, relative < LOW_RANK, monitor, rng)
     best = rotations[0]
     if best.negative_mass <= enough:
         return ExteriorStart(_clipped(matmul(U, best.R)), _clipped(matmul(V, best.R)), spectrum, best)
@@ -170,15 +176,18 @@ def _decompose(X: Matrix, rank: int, options: ExteriorOptions, monitor: Monitor,
         counter.iterations = 1
         if kind != "randomized":
             return truncated_svd(X, rank, kind=kind, rng=rng)
-        first = glance(X, width, rng)
+        rough = in_single(X)
+        first = glance(rough, width, rng)
+        if first.relative_error(rank) < LEAST_IN_SINGLE and rough is not X:
+            rough, first = X, glance(X, width, rng)
         little = first.relative_error(rank) > FEW_COLUMNS
         if little:
             first = first.truncated(rank + LEAST_OVERSAMPLING)
         turn = spread(rank).astype(X.dtype)
         if negative_share(*(matmul(F, turn) for F in first.factors(rank))) >= NEARLY:
             usual = 0.5 if little else 1
-            return power(X, first, usual if options.power_iterations is None else options.power_iterations)
-        for spectrum in refine(X, first, rank):
+            return power(rough, first, usual if options.power_iterations is None else options.power_iterations)
+        for spectrum in refine(X, rough, first, rank):
             U, V = (matmul(F, turn) for F in spectrum.factors(rank))
             if negative_share(U, V) <= _clippable(spectrum, rank):
                 it = Iterate(X, _clipped(U), _clipped(V))
@@ -201,11 +210,10 @@ def _clippable(spectrum: Spectrum, rank: int) -> float:
 def _effort(options: ExteriorOptions, relative: float) -> ExteriorOptions:
     """Iterations by what is at stake; `relative` is the relative error of the SVD."""
     near, little = relative < LOW_RANK, relative > HARDLY_EXPLAINED
-    rotations, descents = (100, 150) if near else (20, 10 if little else 50)
+    descents = 150 if near else 10 if little else 50
     steps = {"steps": feasibility.PATH_STEPS // 2} if little and options.feasibility == "path" else {}
     return replace(
         options,
-        rotation_iterations=rotations if options.rotation_iterations is None else options.rotation_iterations,
         surrogate_iterations=descents if options.surrogate_iterations is None else options.surrogate_iterations,
         feasibility_options=steps if options.feasibility_options is None else options.feasibility_options,
     )
@@ -228,19 +236,21 @@ def _rotate(
     enough: float,
     options: ExteriorOptions,
     starts: tuple[str, ...],
+    near: bool,
     monitor: Monitor,
     rng: np.random.Generator,
 ) -> list[Rotation]:
     """Algorithm 1 from each start, least negative mass first; a point with `enough` of it needs no other start."""
     found: list[Rotation] = []
     iterations = options.rotation_iterations
-    assert iterations is not None
     with monitor.phase("rotation") as counter:
         r = U.shape[1]
         few_U, few_V = (sample_rows(F, ROTATION_ROWS * r, rng) for F in (U, V)) if options.sample else (U, V)
         iteration = 4.0 * (len(few_U) + len(few_V)) * r**2 + 150.0 * r**3  # flops; those of the SVD are slow ones
-        affordable = 1 + int(ROTATION_PASSES * r * X.cost_per_column / (iterations * iteration))
-        for start in starts[:affordable]:
+        affordable = int(ROTATION_PASSES * r * X.cost_per_column / iteration)
+        if iterations is None:
+            iterations = LONG_ROTATION if near else min(max(affordable, LEAST_ROTATION), SHORT_ROTATION)
+        for start in starts[: 1 + affordable // max(iterations, 1)]:
             rotation = rotate(
                 few_U,
                 few_V,

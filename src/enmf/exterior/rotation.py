@@ -23,6 +23,7 @@ from enmf.kernels import admm
 
 STAGNATION_WINDOW = 20  # iterations over which the negative mass must fall ...
 STAGNATION_SHARE = 0.01  # ... by at least this share
+COARSE = 1e-5  # negative mass that single precision can tell from zero
 ROUNDING = 1e-13  # negative mass below this share of the total is rounding
 
 
@@ -61,8 +62,8 @@ class _Admm:
     def step(self) -> None:
         bounds = parallel.even_bounds(self.WR.size, 20.0, admm.CHUNK)
         flat = [F.reshape(-1) for F in (self.WR, self.Y, self._Z, self._ZY)]
-        parallel.run(admm.split, bounds, *flat, 1.0 / self.rho)
-        self.R = procrustes(parallel.matmul(self.W.T, self._ZY))
+        parallel.run(admm.split, bounds, *flat, self.W.dtype.type(1.0 / self.rho))
+        self.R = procrustes(parallel.matmul(self.W.T, self._ZY)).astype(self.W.dtype, copy=False)
         before, self.WR = self.WR, parallel.matmul(self.W, self.R, out=self._spare)
         self._spare = before
         flat = [F.reshape(-1) for F in (self.WR, before, self.Y, self._Z)]
@@ -116,17 +117,19 @@ def rotate(
     dual : float
         Every entry of Y at iteration 0 (the paper's pseudo-code leaves it open; 0 is better on sparse data).
     enough : float
-        Negative mass at which the iteration ends.
+        Negative mass at which the iteration ends; it also decides whether single precision will do for factors that
+        have it.
     rng : numpy.random.Generator
         For the start "random".
     stop : callable
         Asked between iterations; True ends the phase (time limit).
     """
-    W = np.ascontiguousarray(np.vstack([U, V]), dtype=np.float64)
+    precision = U.dtype if enough >= COARSE else np.float64
+    W = np.ascontiguousarray(np.vstack([U, V]), dtype=precision)
     scale = np.abs(W).mean()
     if scale > 0:
         W /= scale
-    run = _Admm(W, first_rotation(start, W.shape[1], rng), rho, adapt, dual)
+    run = _Admm(W, first_rotation(start, W.shape[1], rng).astype(W.dtype, copy=False), rho, adapt, dual)
     while run.iterations < max_iter and not run.finished(enough) and not stop():
         run.step()
     R = run.best_R
@@ -148,7 +151,7 @@ def negative_share(*factors: np.ndarray) -> float:
 
 def procrustes(M: np.ndarray) -> np.ndarray:
     """The orthogonal R that maximizes trace(Rᵀ M)."""
-    C, _, Dt = parallel.lapack(np.linalg.svd, M)  # eigenvectors of MᵀM take as long
+    C, _, Dt = parallel.lapack(np.linalg.svd, M.astype(np.float64, copy=False))  # eigenvectors of MᵀM take as long
     return C @ Dt
 
 

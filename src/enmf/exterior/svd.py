@@ -35,8 +35,11 @@ ROUNDING = 64 * np.finfo(np.float64).eps  # of ||X||², in sums of squares and o
 FAILURE = 1e-9  # probability that the bound of an iterative SVD is too high
 LEAST_OVERSAMPLING = 10  # triplets beyond the rank
 SAMPLED_ROWS = 8  # rows of the sample that begins a randomized SVD, for each column of the block
-ROUGH = 7e-4  # share of the error that `refine` may leave to later steps when it gives a first spectrum
+ROUGH = (
+    8e-4  # share of the error that `refine` may leave to later steps when it gives a first spectrum: 5e-4 are left then
+)
 REFINED = 1e-6  # its last step reduces the error by less
+WELL_CONDITIONED = 1e-3  # least over largest singular value of a block whose squares keep enough digits
 LARGEST = 6  # columns of the basis of `refine`, in widths
 NORM_BLOCK = 8  # independent starts of the norm estimate
 NORM_STEPS = 8  # Lanczos steps of the norm estimate
@@ -148,13 +151,16 @@ def _normal(rows: int, columns: int, dtype: np.dtype, rng: np.random.Generator) 
 
 def power(X: Matrix, first: Spectrum, iterations: float) -> Spectrum:
     """Power iterations from a glance at X: products with X and Xᵀ in turns; half an iteration is one product."""
-    U, s, V, turn = first.U, first.s, first.V, None
+    U, s, V, turn, back = first.U, first.s, first.V, None, None
     if U.shape[0] != X.shape[0]:
-        U, s, turn = thin_svd(X.times(V))
+        XV, back = X.there_and_back(V)
+        U, s, turn = thin_svd(XV)
+        back = matmul(back, turn / s) if back is not None and s[-1] > WELL_CONDITIONED * s[0] else None  # Xᵀ U
     left = True  # U is the newer one, and V has not turned with it yet
     for _ in range(round(2 * iterations)):
         if left:
-            V, s, turn = thin_svd(X.transpose_times(U))
+            V, s, turn = thin_svd(X.transpose_times(U) if back is None else back)
+            back = None
         else:
             U, s, turn = thin_svd(X.times(V))
         left = not left
@@ -186,46 +192,67 @@ def sharpen(X: Matrix, spectrum: Spectrum, *, rng: np.random.Generator, power_it
     return replace(spectrum, bounds=_remainders(sums, spectrum.squared_norm, _product_rounding(X)))
 
 
-def refine(X: Matrix, spectrum: Spectrum, rank: int) -> Iterator[Spectrum]:
+def refine(X: Matrix, rough: Matrix, spectrum: Spectrum, rank: int) -> Iterator[Spectrum]:
     """Better and better spectra by block Krylov iteration from the leading right singular vectors.
 
-    For data whose unconstrained optimum is (nearly) nonnegative: there it is the descent. A block of half the rank and
-    many steps gain more than a whole block and few, for the same products with X. The first spectrum comes when further
-    steps can reduce the error by no more than the share ROUGH, if gains go on shrinking by the same factor; the last
-    when a step reduces it by less than REFINED, or when the basis has grown to LARGEST times the width.
+    For data whose unconstrained optimum is (nearly) nonnegative: there it is the descent. A block of less than the rank
+    and many steps gain more than a whole block and few, for the same products with X. The first spectrum comes when
+    further steps can reduce the error by no more than the share ROUGH, if gains go on shrinking by the same factor; the
+    last when a step reduces it by less than REFINED, or when the basis has grown to LARGEST times the width. The first
+    one is made with `rough`, which is X or X in single precision; the basis then goes on in the precision of X.
     """
     width = len(spectrum.s)
-    block = max(min(rank // 2, 128), min(10, width))
+    block = max(min(3 * rank // 4, 128), min(10, width))
     most = min(LARGEST * width, min(X.shape) // 2)
-    basis = np.empty((X.shape[1], most), X.dtype, order="F")
+    basis = np.empty((X.shape[1], most), rough.dtype, order="F")
     basis[:, :block] = spectrum.V[:, :block]
-    images = [X.times(basis[:, :block])]
-    gram = np.zeros((0, 0))
-    before, last_gain, rough = float("inf"), 0.0, True
+    image, back = rough.there_and_back(basis[:, :block])
+    images, gram = [image], np.zeros((0, 0))
+    before, last_gain, first, meets = float("inf"), 0.0, True, 2
     while True:
         # of a Krylov basis: a block meets itself and its neighbours only
-        new = np.vstack([matmul(image.T, images[-1]) for image in images[-2:]]).astype(np.float64)
+        new = np.vstack([matmul(_in_double(image).T, _in_double(images[-1])) for image in images[-meets:]])
         size = len(gram) + block
         gram = np.pad(gram, (0, block))
         gram[-len(new) :, -block:] = new
         gram[-block:, -len(new) :] = new.T
         full = size + block > most
         if size > rank + block or full:
-            values = lapack(np.linalg.eigvalsh, gram)[::-1]
-            rest = max(spectrum.squared_norm - float(values[:rank].sum()), 0.0) ** 0.5
+            rest = _rest(gram, spectrum, rank)
             gain = 1.0 - rest / before if before > 0 else 0.0
             done = full or gain <= REFINED
-            if done or (rough and gain**2 <= ROUGH * (last_gain - gain)):  # gain q / (1 - q), q = gain / last_gain
-                rough = False
+            last_gain, before, bent = gain if before < float("inf") else 0.0, rest, last_gain - gain
+            if done or (first and gain**2 <= ROUGH * bent):  # gain q / (1 - q), q = gain / last_gain
                 yield _fix_signs(_ritz(spectrum, basis[:, :size], images, gram))
+                if first and not done and rough is not X:
+                    basis, images, gram = _promoted(X, basis, size)
+                    before, back, meets = _rest(gram, spectrum, rank), None, most
+                first = False
             if done:
                 return
-            last_gain, before = gain if before < float("inf") else 0.0, rest
-        known, ahead = basis[:, :size], X.transpose_times(images[-1])
+        known, last = basis[:, :size], images[-1]
+        ahead = back
+        if ahead is None:
+            ahead = X.transpose_times(last if last.shape[1] == block else last[:, -block:])
         for _ in range(2):
             ahead -= matmul(known, matmul(known.T, ahead))
         basis[:, size : size + block] = _orthonormal(ahead)
-        images.append(X.times(basis[:, size : size + block]))
+        image, back = (rough if first else X).there_and_back(basis[:, size : size + block])
+        images.append(image)
+
+
+def _rest(gram: np.ndarray, spectrum: Spectrum, rank: int) -> float:
+    """Error of this rank, by the Gram matrix of X times a basis."""
+    values = lapack(np.linalg.eigvalsh, gram)[::-1]
+    return max(spectrum.squared_norm - float(values[:rank].sum()), 0.0) ** 0.5
+
+
+def _promoted(X: Matrix, basis: np.ndarray, size: int) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
+    """A basis of single precision in that of X, with its image and Gram matrix."""
+    better = np.empty(basis.shape, X.dtype, order="F")
+    better[:, :size] = _orthonormal(basis[:, :size].astype(X.dtype))
+    image = X.times(better[:, :size])
+    return better, [image], matmul(image.T, image)
 
 
 def _ritz(spectrum: Spectrum, basis: np.ndarray, images: list[np.ndarray], gram: np.ndarray) -> Spectrum:
@@ -233,7 +260,7 @@ def _ritz(spectrum: Spectrum, basis: np.ndarray, images: list[np.ndarray], gram:
     width = min(len(spectrum.s), len(gram))
     values, T = lapack(np.linalg.eigh, gram)
     s, T = np.sqrt(np.maximum(values[::-1][:width], 0.0)), T[:, ::-1][:, :width]
-    dtype = spectrum.V.dtype
+    dtype = basis.dtype
     U = matmul(beside(*images), (T / np.where(s > 0, s, 1.0)).astype(dtype))
     return replace(spectrum, U=U, s=s.astype(dtype), V=matmul(basis, T.astype(dtype)), kind="krylov")
 
@@ -248,9 +275,12 @@ def _exact(X: Matrix, width: int) -> Spectrum:
         return _lapack(X, width)
     small = np.asfortranarray(small, dtype=X.dtype)
     tall = (X.transpose_times if X.shape[0] <= X.shape[1] else X.times)(small)
-    # Ritz vectors of the small side, accurate also where the Gram matrix has squared small singular values away
-    left, s, turn = thin_svd(tall)
-    small = matmul(small, turn)
+    if values[-1] > WELL_CONDITIONED**2 * values[0]:
+        s = np.sqrt(values).astype(X.dtype)
+        left = tall / s
+    else:  # Ritz vectors of the small side, accurate also where the Gram matrix has squared small values away
+        left, s, turn = thin_svd(tall)
+        small = matmul(small, turn)
     U, V = (small, left) if X.shape[0] <= X.shape[1] else (left, small)
     return Spectrum(U, s, V, whole, "exact", bounds)
 
@@ -289,7 +319,7 @@ def _here(F: np.ndarray) -> np.ndarray:
 
 def thin_svd(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Y = U diag(s) Tᵀ for a tall Y: from its Gram matrix where that keeps the digits, else from LAPACK."""
-    tall = Y.in_double() if isinstance(Y, RowBlocks) else Y.astype(np.float64, copy=False)
+    tall = _in_double(Y)
     found = _svd_by_gram(tall)
     if found is None:
         if isinstance(tall, RowBlocks):
@@ -300,6 +330,10 @@ def thin_svd(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         found = U, s, Tt.T
     U, s, T = (F.astype(Y.dtype, copy=False) for F in found)
     return U, s, T
+
+
+def _in_double(F: np.ndarray) -> np.ndarray:
+    return F.in_double() if isinstance(F, RowBlocks) else F.astype(np.float64, copy=False)
 
 
 def _svd_by_gram(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:

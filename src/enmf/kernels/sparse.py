@@ -2,8 +2,9 @@
 
 S is stored by blocks of its columns: `starts[b]` tells where the entries of each row begin that lie in block b,
 `indices` and `data` are their columns and values. A CSR matrix is one block. `columns` is C (m x r, C order: the r
-numbers of a row lie together), `out` is r x n. For Xᵀ U the rows of U that belong to a block stay in the cache while
-all rows of Xᵀ gather from them; from one long U each entry would be fetched from memory.
+numbers of a row lie together), `out` is r x n; both have the precision that is worked in, `data` may have another one.
+For Xᵀ U the rows of U that belong to a block stay in the cache while all rows of Xᵀ gather from them; from one long U
+each entry would be fetched from memory.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ ROWS = 32  # rows of S that are written to `out` together, transposed
 def times(start, stop, starts, indices, data, columns, out):  # type: ignore[no-untyped-def]
     """out[:, i] = sum_e data[e] * columns[indices[e], :] over the stored entries e of row i, for start <= i < stop."""
     r = columns.shape[1]
+    one = out.dtype.type
     blocks = len(starts)
     most = ROWS if blocks == 1 else stop - start
     rows = np.empty((most, r), out.dtype)
@@ -31,14 +33,14 @@ def times(start, stop, starts, indices, data, columns, out):  # type: ignore[no-
                 row = rows[i]
                 e, end = at[first + i], at[first + i + 1]
                 while e + 4 <= end:  # four entries for each visit of the row of sums
-                    v0, v1, v2, v3 = data[e], data[e + 1], data[e + 2], data[e + 3]
+                    v0, v1, v2, v3 = one(data[e]), one(data[e + 1]), one(data[e + 2]), one(data[e + 3])
                     i0, i1, i2, i3 = indices[e], indices[e + 1], indices[e + 2], indices[e + 3]
                     c0, c1, c2, c3 = columns[i0], columns[i1], columns[i2], columns[i3]
                     for k in range(r):
                         row[k] += v0 * c0[k] + v1 * c1[k] + v2 * c2[k] + v3 * c3[k]
                     e += 4
                 while e < end:
-                    value = data[e]
+                    value = one(data[e])
                     source = columns[indices[e]]
                     for k in range(r):
                         row[k] += value * source[k]

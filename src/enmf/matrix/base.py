@@ -30,11 +30,11 @@ class Matrix(ABC):
     dtype: np.dtype
     holds_data = True  # False: products cost no pass over data
     observed: int | None = None  # number of observed entries, where others may be missing
+    passes = 0
 
     def __init__(self, shape: tuple[int, int], dtype: np.dtype) -> None:
         self.shape = shape
         self.dtype = np.dtype(dtype)
-        self.passes = 0
         self._squared_norm: float | None = None
 
     def times(self, V: np.ndarray) -> np.ndarray:
@@ -50,6 +50,10 @@ class Matrix(ABC):
     def gram_times(self, Q: np.ndarray) -> np.ndarray:
         """Xᵀ (X Q)  # m x r, two passes"""
         return self.transpose_times(self.times(Q))
+
+    def there_and_back(self, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """X Q, and Xᵀ (X Q) where it comes with it for little."""
+        return self.times(Q), None
 
     @property
     def narrow(self) -> bool:

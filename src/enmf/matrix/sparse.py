@@ -12,7 +12,8 @@ from enmf import parallel
 from enmf.kernels import sparse as kernels
 from enmf.matrix.base import Matrix, dense_squared_residual, product_cost, row_blocks
 
-BLOCK_ROWS = 8192  # rows of X in a block of Xᵀ: as many of U stay in the cache
+BLOCK_ROWS = 8192  # rows of X in a block of Xᵀ, at most: as many of U stay in the cache
+LEAST_BLOCKS = 8  # so that several threads can make them
 LEAST_ENTRIES = 8  # of a row of Xᵀ in a block, on average
 
 
@@ -40,7 +41,7 @@ class SparseMatrix(Matrix):
         """Xᵀ: the one copy of the data that is kept, so that both products run along rows."""
         X = self.csr
         n, m = X.shape
-        height = max(BLOCK_ROWS, LEAST_ENTRIES * n * m // max(X.nnz, 1))
+        height = max(min(BLOCK_ROWS, -(-n // LEAST_BLOCKS)), LEAST_ENTRIES * n * m // max(X.nnz, 1), 1)
         blocks = max(1, -(-n // height))
         starts = np.empty((blocks, m + 1), X.indptr.dtype)
         rows, values = np.empty_like(X.indices), np.empty_like(X.data)
@@ -56,10 +57,10 @@ class SparseMatrix(Matrix):
         return self.csr
 
     def _times(self, V: np.ndarray) -> np.ndarray:
-        return _product(self.plain, V)
+        return _product(self.plain, V, self.dtype)
 
     def _transpose_times(self, U: np.ndarray) -> np.ndarray:
-        return _product(self.transposed, U)
+        return _product(self.transposed, U, self.dtype)
 
     def _compute_squared_norm(self) -> float:
         data = self.csr.data.astype(np.float64, copy=False)
@@ -96,9 +97,9 @@ class SparseMatrix(Matrix):
         return (A @ A.T).toarray()
 
 
-def _product(S: Blocks, C: np.ndarray) -> np.ndarray:
-    C = np.ascontiguousarray(C, dtype=S.data.dtype)
-    out = np.empty((C.shape[1], len(S.indptr) - 1), dtype=S.data.dtype)
+def _product(S: Blocks, C: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    C = np.ascontiguousarray(C, dtype)
+    out = np.empty((C.shape[1], len(S.indptr) - 1), dtype)
     bounds = parallel.balanced_bounds(S.indptr, 2.0 * C.shape[1])
     parallel.run(kernels.times, bounds, S.starts, S.indices, S.data, C, out)
     return out.T

@@ -1,0 +1,137 @@
+"""X in single precision, for what comes before the descent: products convert X as they go.
+
+A block of rows of a dense X is converted in the cache and used at once, for X V, for Xᵀ U, or for both. A sparse X
+converts each value it reads. Nothing of the size of X is stored.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from enmf import parallel
+from enmf.matrix.base import Matrix
+from enmf.matrix.dense import PARTS, DenseMatrix
+from enmf.matrix.sparse import Blocks, SparseMatrix
+
+HEIGHT = 128  # rows of the stored array that are converted together
+SAFE = 1e-15, 1e15  # norms of X whose products, and theirs with Xᵀ, single precision can hold
+
+
+def in_single(X: Matrix) -> Matrix:
+    """X in single precision, sharing its data and its count of passes; X itself where that is not possible."""
+    if X.dtype != np.float64 or not SAFE[0] < np.sqrt(X.squared_norm()) < SAFE[1]:
+        return X
+    if isinstance(X, DenseMatrix):
+        return SingleDense(X)
+    return SingleSparse(X) if isinstance(X, SparseMatrix) else X
+
+
+class _View(Matrix):
+    """Looks at another matrix, which counts the passes and knows the norms."""
+
+    _whole: Matrix
+
+    @property
+    def passes(self) -> int:
+        return self._whole.passes
+
+    @passes.setter
+    def passes(self, value: int) -> None:
+        self._whole.passes = value
+
+    @property
+    def cost_per_column(self) -> float:
+        return self._whole.cost_per_column
+
+    def _compute_squared_norm(self) -> float:
+        return self._whole.squared_norm()
+
+    def row_squares(self) -> np.ndarray:
+        return self._whole.row_squares()
+
+
+class SingleDense(_View, DenseMatrix):
+    allows_one_pass = False
+
+    def __init__(self, whole: DenseMatrix) -> None:
+        super().__init__(whole.array)
+        self._whole, self.dtype = whole, np.dtype(np.float32)
+        self._upright = whole.array.flags.c_contiguous
+
+    def there_and_back(self, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        if not self._upright:
+            return super().there_and_back(Q)
+        self.passes += 1
+        XQ = np.empty((Q.shape[1], self.shape[0]), np.float32)
+        return XQ.T, _across(self.array, XQ, np.ascontiguousarray(Q.T, np.float32))
+
+    def _times(self, V: np.ndarray) -> np.ndarray:
+        return self._product(V, self._upright)
+
+    def _transpose_times(self, U: np.ndarray) -> np.ndarray:
+        return self._product(U, not self._upright)
+
+    def _product(self, C: np.ndarray, along: bool) -> np.ndarray:
+        stored = self.array if self._upright else self.array.T
+        return (_along if along else _across)(stored, np.ascontiguousarray(C.T, np.float32))
+
+    def _rows(self, index: np.ndarray, weight: np.ndarray) -> DenseMatrix:
+        return DenseMatrix(self.array[index].astype(np.float32) * weight[:, None])
+
+
+def _along(A: np.ndarray, C: np.ndarray) -> np.ndarray:
+    """A Cᵀ (n x k) for A (n x m) and C (k x m)."""
+    n, m = A.shape
+    out = np.empty((len(C), n), np.float32)
+
+    def rows(start: int, stop: int) -> None:
+        place = np.empty((HEIGHT, m), np.float32)
+        for first in range(start, stop, HEIGHT):
+            inside = slice(first, min(first + HEIGHT, stop))
+            np.matmul(C, _converted(A[inside], place).T, out=out[:, inside])
+
+    parallel.run(rows, parallel.even_bounds(n, 2.0 * m * len(C), HEIGHT))
+    return out.T
+
+
+def _across(A: np.ndarray, D: np.ndarray, C: np.ndarray | None = None) -> np.ndarray:
+    """Aᵀ Dᵀ (m x k) for A (n x m) and D (k x n), which becomes C Aᵀ first where a C (k x m) is given."""
+    n, m = A.shape
+    height = -(-n // (PARTS * HEIGHT)) * HEIGHT
+    sums = np.empty((-(-n // height), len(D), m), np.float32)
+
+    def part(start: int, stop: int) -> None:
+        place, more = np.empty((HEIGHT, m), np.float32), np.empty((len(D), m), np.float32)
+        for number in range(start, stop):
+            begin = number * height
+            for first in range(begin, min(begin + height, n), HEIGHT):
+                inside = slice(first, min(first + HEIGHT, n))
+                block = _converted(A[inside], place)
+                if C is not None:
+                    np.matmul(C, block.T, out=D[:, inside])
+                np.matmul(D[:, inside], block, out=sums[number] if first == begin else more)
+                if first > begin:
+                    sums[number] += more
+
+    parallel.run(part, parallel.even_bounds(len(sums), 2.0 * height * m * len(D)))
+    return sums.sum(axis=0).T
+
+
+def _converted(block: np.ndarray, place: np.ndarray) -> np.ndarray:
+    """The block in single precision, in the first rows of `place`."""
+    out = place[: len(block)]
+    np.copyto(out, block, casting="same_kind")
+    return out
+
+
+class SingleSparse(_View, SparseMatrix):
+    def __init__(self, whole: SparseMatrix) -> None:
+        super().__init__(whole.csr)
+        self._whole, self.dtype = whole, np.dtype(np.float32)
+
+    @property
+    def transposed(self) -> Blocks:
+        return self._whole.transposed  # type: ignore[attr-defined]
+
+    def _rows(self, index: np.ndarray, weight: np.ndarray) -> SparseMatrix:
+        return SparseMatrix(super()._rows(index, weight).csr.astype(np.float32))
