@@ -52,7 +52,7 @@ STARTS = ("random-0", "random-1", "nndsvd")
 TIMES = 5.0  # that of eNMF an opponent has (but 1 to 10 s); on synthetic data more than the ratio we claim
 TIMES_SYNTHETIC = 12.0
 REPEATS = 3
-COUNTED = ("times", "product", "rows", "columns", "part", "half_step", "sweep")  # kernels: products, and sweeps
+COUNTED = ("times", "product", "rows", "columns", "part", "half_step", "core_step", "sweep")  # kernels: products, and sweeps
 
 Curve = tuple[np.ndarray, np.ndarray, np.ndarray]  # seconds, errors, passes
 

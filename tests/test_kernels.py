@@ -9,14 +9,15 @@ from hypothesis import strategies as st
 
 import slow
 from enmf import parallel
+from enmf.exterior.core import CoreIterate
 from enmf.exterior.feasibility import Penalty
 from enmf.iterate import Iterate, measure_gradient
 from enmf.iterate import Penalty as Regularization
 from enmf.kernels.sweep import BLOCK
-from enmf.matrix import DenseMatrix, SparseMatrix
+from enmf.matrix import DenseMatrix, LowRankMatrix, SparseMatrix
 from enmf.matrix.base import Momentum
 from enmf.solvers.anls_bpp import block_pivoting
-from enmf.solvers.base import coordinate_sweeps, sweep_U
+from enmf.solvers.base import coordinate_sweeps, sweep_U, sweep_V
 from enmf.solvers.nnls import solve_nnls
 
 SIZES = [(1, 1), (5, 3), (BLOCK - 1, 4), (BLOCK, 7), (BLOCK + 1, 10), (2 * BLOCK + 70, 13)]
@@ -218,3 +219,35 @@ def test_block_pivoting_equals_scipy(rows, r, n, seed, kind, warm):
         assert np.linalg.norm(A @ F[i] - y[i]) <= best + 1e-7 * max(1.0, np.linalg.norm(y[i]))
         if kind in ("random", "nonnegative") and np.linalg.cond(A.T @ A) < 1e8:
             np.testing.assert_allclose(F[i], x, atol=1e-6)
+
+
+@pytest.mark.parametrize("momentum", [False, True])
+@pytest.mark.parametrize("wall", [np.inf, 0.3])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "m", "width", "r"), [(900, 130, 7, 5), (33, 1, 3, 3), (300, 515, 12, 8)])
+def test_the_core_is_swept_like_any_matrix(n, m, width, r, dtype, wall, momentum):
+    """Lanes, parts and padding do not show: as with products of their own, on any number of threads."""
+    rng = np.random.default_rng(n)
+    core = LowRankMatrix(*(np.asfortranarray(rng.standard_normal((k, width)), dtype) for k in (n, m)))
+    start = [np.asfortranarray(rng.random((k, r)), dtype) for k in (n, m)]
+    older = [np.asfortranarray(rng.random((k, r)), dtype) for k in (n, m)]
+    found = []
+    for kind, threads in ((Iterate, 1), (CoreIterate, 1), (CoreIterate, 3)):
+        it = kind(core, *(F.copy(order="F") for F in start))
+        old = [F.copy(order="F") for F in older]
+        with parallel.limit(threads):
+            for _ in range(2):
+                sweep_U(it, 2, 0.0, Momentum(old[0], 0.4) if momentum else None, wall)
+                sweep_V(it, 2, 0.0, Momentum(old[1], 0.4) if momentum else None, wall)
+            found.append((it.U, it.V, *old, it.UtU, it.VtV, it.squared_error()))
+    for one, three in zip(found[1], found[2]):
+        np.testing.assert_array_equal(one, three)
+    precision = 2e-4 if dtype == np.float32 else 1e-11
+    for expected, got in zip(found[0], found[1]):
+        np.testing.assert_allclose(got, expected, rtol=precision, atol=precision * np.abs(expected).max())
+
+
+def test_a_core_that_is_met_exactly_has_the_error_of_its_residual():
+    rng = np.random.default_rng(0)
+    A, B = (np.asfortranarray(rng.random((k, 4))) for k in (200, 150))
+    assert CoreIterate(LowRankMatrix(A, B), A.copy(order="F"), B.copy(order="F")).squared_error() < 1e-20

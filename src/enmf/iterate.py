@@ -124,13 +124,23 @@ class Iterate:
         """Whether U can be swept in the pass that makes X V, and Xᵀ U in the same."""
         return self._XV is None and self.X.allows_one_pass
 
-    def half_step_U(self, max_sweeps: int, progress: float, momentum: Momentum | None) -> None:
-        """Sweeps of U, in place, together with the products that belong to the new U: one pass."""
-        assert isinstance(self.X, DenseMatrix)
+    def sweep_U_with_products(
+        self, max_sweeps: int, progress: float, momentum: Momentum | None, wall: float = np.inf
+    ) -> bool:
+        """Sweeps of U, in place, together with the products that belong to the new U, in one pass; False: not here."""
+        if not (self.one_pass and isinstance(self.X, DenseMatrix) and wall == np.inf):
+            return False
         G = _ridged(self.VtV, self.penalty.l2_U)
         products = self.X.half_step(self.U, self.V, G, self.penalty.l1_U, max_sweeps, progress, momentum)
         self.U_changed()
         self._XtU, self._UtU = products
+        return True
+
+    def sweep_V_with_products(
+        self, max_sweeps: int, progress: float, momentum: Momentum | None, wall: float = np.inf
+    ) -> bool:
+        """The same for V."""
+        return False
 
     def arrange(self, order: np.ndarray, scale: np.ndarray) -> None:
         """Columns in this order, U times `scale` and V over it, products at hand included."""
@@ -159,9 +169,11 @@ class Iterate:
         at_hand = (self.XtU, self.V) if self._XV is None and self._XtU is not None else (self.XV, self.U)
         cross = inner(*at_hand)
         value = whole - 2.0 * cross + inner(self.UtU, self.VtV)
-        if value < _safe_share(self.X.dtype) * whole:
-            value = self.X.squared_residual(self.U, self.V)
-        return value
+        return value if self.keeps_digits(value) else self.X.squared_residual(self.U, self.V)
+
+    def keeps_digits(self, squared_error: float) -> bool:
+        """Whether a squared error that is a difference of sums of this size has enough of them."""
+        return squared_error >= _safe_share(self.X.dtype) * self.X.squared_norm()
 
     def inner_with_X(self) -> np.ndarray:
         """<X, u_j v_jᵀ> of every component."""

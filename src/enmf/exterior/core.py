@@ -11,15 +11,20 @@ from __future__ import annotations
 
 import numpy as np
 
+from enmf import parallel
 from enmf.iterate import Iterate
+from enmf.kernels.core import core_step
+from enmf.kernels.sweep import LANE_BYTES, padded
 from enmf.matrix import LowRankMatrix
-from enmf.matrix.base import draw
-from enmf.matrix.rows import RowBlocks, by_rows
+from enmf.matrix.base import Momentum, draw
+from enmf.matrix.dense import PARTS
+from enmf.matrix.rows import RowBlocks, by_rows, inner
 from enmf.parallel import matmul
 from enmf.solvers.base import coordinate_sweeps
 
 ROWS_PER_COLUMN = 60  # rows of a sample for each column of what it stands for
 LIFT_SWEEPS = 5
+LARGE_RANK = 128  # above it products and sweeps are long enough for calls of their own
 
 
 def sample_rows(F: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -57,6 +62,85 @@ def _least_squares(G: np.ndarray, B: np.ndarray) -> np.ndarray:
     np.maximum(F, 0, out=F)
     coordinate_sweeps(F, G, B, max_sweeps=LIFT_SWEEPS)
     return F
+
+
+class CoreIterate(Iterate):
+    """Factors of a core A Bᵀ, which is seen through Aᵀ U and Bᵀ V (l x r): X V = A (Bᵀ V).
+
+    A block of rows of A gives its part of X V, its rows of U are swept, and its part of Aᵀ U is added while all of them
+    are in the cache (`enmf.kernels.core`); B and V alike. No array of the size of U but U itself is made.
+    """
+
+    X: LowRankMatrix
+
+    def U_changed(self) -> None:
+        super().U_changed()
+        self._AtU: np.ndarray | None = None
+
+    def V_changed(self) -> None:
+        super().V_changed()
+        self._BtV: np.ndarray | None = None
+
+    @property
+    def AtU(self) -> np.ndarray:
+        if self._AtU is None:
+            self._AtU = matmul(self.X.A.T, self.U)
+        return self._AtU
+
+    @property
+    def BtV(self) -> np.ndarray:
+        if self._BtV is None:
+            self._BtV = matmul(self.X.B.T, self.V)
+        return self._BtV
+
+    def sweep_U_with_products(
+        self, max_sweeps: int, progress: float, momentum: Momentum | None, wall: float = np.inf
+    ) -> bool:
+        if self.rank > LARGE_RANK:
+            return False
+        products = _swept(self.X.A, self.U, self.BtV, self.VtV, wall, max_sweeps, progress, momentum)
+        self.U_changed()
+        self._AtU, self._UtU = products
+        return True
+
+    def sweep_V_with_products(
+        self, max_sweeps: int, progress: float, momentum: Momentum | None, wall: float = np.inf
+    ) -> bool:
+        if self.rank > LARGE_RANK:
+            return False
+        products = _swept(self.X.B, self.V, self.AtU, self.UtU, wall, max_sweeps, progress, momentum)
+        self.V_changed()
+        self._BtV, self._VtV = products
+        return True
+
+    def squared_error(self) -> float:
+        value = self.X.squared_norm() - 2.0 * inner(self.AtU, self.BtV) + inner(self.UtU, self.VtV)
+        return value if self.keeps_digits(value) else self.X.squared_residual(self.U, self.V)
+
+
+def _swept(
+    A: np.ndarray,
+    U: np.ndarray,
+    M: np.ndarray,
+    G: np.ndarray,
+    wall: float,
+    max_sweeps: int,
+    progress: float,
+    momentum: Momentum | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Coordinate sweeps of U (in place) for U G - A M, extrapolation, then Aᵀ U and Uᵀ U."""
+    (n, width), r, dtype = A.shape, U.shape[1], A.dtype
+    rows, columns, lanes = padded(r), padded(width), LANE_BYTES // A.itemsize
+    Mt = np.zeros((rows, columns), dtype)
+    Mt[:r, :width] = M.T
+    height = -(-n // (PARTS * lanes)) * lanes
+    parts = -(-n // height)
+    AtU, UtU = np.empty((parts, rows, columns), dtype), np.empty((parts, rows, rows), dtype)
+    old, beta = momentum or (np.empty((0, 0), dtype, order="F"), 0.0)
+    options = (float(wall), max_sweeps, float(progress), old.T, dtype.type(beta))
+    bounds = parallel.even_bounds(parts, (4.0 * width + 2.0 * r * (max_sweeps + 1)) * r * n / parts)
+    parallel.run(core_step, bounds, A.T, height, U.T, Mt, np.ascontiguousarray(G), *options, AtU, UtU)
+    return AtU.sum(axis=0)[:r, :width].T, UtU.sum(axis=0)[:r, :r]
 
 
 def make_core(A: np.ndarray, B: np.ndarray, dtype: np.dtype, rng: np.random.Generator) -> LowRankMatrix:

@@ -18,7 +18,7 @@ from enmf import parallel
 from enmf.iterate import Iterate
 from enmf.kernels.rowstep import row_steps
 from enmf.kernels.sweep import BLOCK
-from enmf.solvers.base import Method, coordinate_sweeps
+from enmf.solvers.base import Method, sweep_U, sweep_V
 
 PATH_STEPS = 20  # 40 and 250 end at the same errors, 10 on some data at larger ones
 
@@ -105,16 +105,12 @@ class Path(Method):
     def step(self, it: Iterate, objective: float) -> None:
         wall = self.walls[self._done]
         self._done += 1
-        G, B = it.normal_U()
-        coordinate_sweeps(it.U, G, B, wall=wall * float(np.diag(G).mean()))
+        sweep_U(it, wall=wall * float(np.diag(it.VtV).mean()))
         if self._done == len(self.walls):
-            np.maximum(it.U, 0, out=it.U)
-        it.U_changed()
-        G, B = it.normal_V()
-        coordinate_sweeps(it.V, G, B, wall=wall * float(np.diag(G).mean()))
+            it.set_U(np.maximum(it.U, 0))
+        sweep_V(it, wall=wall * float(np.diag(it.UtU).mean()))
         if self._done == len(self.walls):
-            np.maximum(it.V, 0, out=it.V)
-        it.V_changed()
+            it.set_V(np.maximum(it.V, 0))
 
     def finished(self, it: Iterate) -> bool:
         return self._done == len(self.walls)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from enmf.exterior import feasibility
-from enmf.exterior.core import lift, make_core, sample_rows
+from enmf.exterior.core import CoreIterate, lift, make_core, sample_rows
 from enmf.exterior.rotation import ROUNDING, STARTS, Rotation, negative_share, rotate, spread
 from enmf.exterior.svd import KINDS, LEAST_OVERSAMPLING, Spectrum, glance, plan, power, refine, truncated_svd
 from enmf.iterate import Iterate
@@ -155,14 +155,16 @@ def exterior_start(
     if surrogate:
         rest = max(X.squared_norm() - whole.squared_norm(), 0.0)
         A, B = (np.asfortranarray(F[:, :rank]) for F in (core.A, core.B))
-        its = [_enter(core, A @ rotation.R, B @ rotation.R, options, monitor, rest) for rotation in rotations]
+        its = [
+            _enter(CoreIterate(core, A @ rotation.R, B @ rotation.R), options, monitor, rest) for rotation in rotations
+        ]
         assert options.surrogate_iterations is not None
         least = relative**2 * X.squared_norm()
         chosen = _descend_surrogate(its, options.surrogate_iterations, monitor, rest, least)
         with monitor.phase("surrogate"):
             U, V = lift(its[chosen], whole)
         return ExteriorStart(U, V, spectrum, rotations[chosen])
-    it = _enter(X, U @ best.R, V @ best.R, options, monitor)
+    it = _enter(Iterate(X, U @ best.R, V @ best.R), options, monitor)
     return ExteriorStart(it.U, it.V, spectrum, best)
 
 
@@ -271,11 +273,8 @@ def _rotate(
     return sorted(found, key=lambda rotation: rotation.negative_mass)
 
 
-def _enter(
-    target: Matrix, U: np.ndarray, V: np.ndarray, options: ExteriorOptions, monitor: Monitor, rest: float = 0.0
-) -> Iterate:
+def _enter(it: Iterate, options: ExteriorOptions, monitor: Monitor, rest: float = 0.0) -> Iterate:
     """Feasibility on X or on its surrogate (which lacks `rest` of ||X||²)."""
-    it = Iterate(target, U, V)
     stage = feasibility.make(options.feasibility, **(options.feasibility_options or {}))
     run_stage(it, stage, monitor, phase="feasibility", max_iter=10_000, extra=rest)
     it.set_U(_clipped(it.U))

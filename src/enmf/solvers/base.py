@@ -11,7 +11,6 @@ import numpy as np
 from enmf import parallel
 from enmf.iterate import Iterate
 from enmf.kernels.sweep import RANGE, extrapolate_columns, sweep
-from enmf.matrix import DenseMatrix
 from enmf.matrix.base import Momentum
 from enmf.matrix.parts import Part
 from enmf.matrix.rows import RowBlocks
@@ -41,22 +40,35 @@ class Method(ABC):
         return 2.0 * it.rank * it.X.cost_per_column + 4.0 * (n + m) * it.rank**2
 
 
-def sweep_U(it: Iterate, max_sweeps: int = 1, progress: float = 0.0, momentum: Momentum | None = None) -> None:
-    """Coordinate sweeps of U, then extrapolation; in one pass with the products of the new U where X allows it."""
-    if it.one_pass and isinstance(it.X, DenseMatrix):
-        it.half_step_U(max_sweeps, progress, momentum)
+def sweep_U(
+    it: Iterate,
+    max_sweeps: int = 1,
+    progress: float = 0.0,
+    momentum: Momentum | None = None,
+    wall: float = np.inf,
+) -> None:
+    """Coordinate sweeps of U, then extrapolation; together with the products of the new U where X allows it."""
+    if it.sweep_U_with_products(max_sweeps, progress, momentum, wall):
         return
     G, B = it.normal_U()
-    coordinate_sweeps(it.U, G, B, max_sweeps=max_sweeps, progress=progress)
+    coordinate_sweeps(it.U, G, B, max_sweeps=max_sweeps, progress=progress, wall=wall)
     if momentum is not None:
         extrapolate(it.U, momentum)
     it.U_changed()
 
 
-def sweep_V(it: Iterate, max_sweeps: int = 1, progress: float = 0.0, momentum: Momentum | None = None) -> None:
-    """Coordinate sweeps of V, then extrapolation."""
+def sweep_V(
+    it: Iterate,
+    max_sweeps: int = 1,
+    progress: float = 0.0,
+    momentum: Momentum | None = None,
+    wall: float = np.inf,
+) -> None:
+    """The same for V."""
+    if it.sweep_V_with_products(max_sweeps, progress, momentum, wall):
+        return
     G, B = it.normal_V()
-    coordinate_sweeps(it.V, G, B, max_sweeps=max_sweeps, progress=progress)
+    coordinate_sweeps(it.V, G, B, max_sweeps=max_sweeps, progress=progress, wall=wall)
     if momentum is not None:
         extrapolate(it.V, momentum)
     it.V_changed()
