@@ -17,7 +17,17 @@ import numpy as np
 from enmf.exterior import feasibility
 from enmf.exterior.core import CoreIterate, lift, make_core, sample_rows
 from enmf.exterior.rotation import ROUNDING, STARTS, Rotation, negative_share, rotate, spread
-from enmf.exterior.svd import KINDS, LEAST_OVERSAMPLING, Spectrum, glance, plan, power, refine, truncated_svd
+from enmf.exterior.svd import (
+    KINDS,
+    LEAST_OVERSAMPLING,
+    Spectrum,
+    glance,
+    look_closer,
+    plan,
+    power,
+    refine,
+    truncated_svd,
+)
 from enmf.iterate import Iterate
 from enmf.matrix import LowRankMatrix, Matrix
 from enmf.matrix.rows import fortran
@@ -184,7 +194,7 @@ def _decompose(X: Matrix, rank: int, options: ExteriorOptions, monitor: Monitor,
             rough, first = X, glance(X, width, rng)
         little = first.relative_error(rank) > FEW_COLUMNS
         if little:
-            first = first.truncated(rank + LEAST_OVERSAMPLING)
+            first = look_closer(rough, first.truncated(rank + LEAST_OVERSAMPLING), rng)
         turn = spread(rank).astype(X.dtype)
         if negative_share(*(matmul(F, turn) for F in first.factors(rank))) >= NEARLY:
             usual = 0.5 if little else 1
