@@ -97,8 +97,7 @@ class DenseMatrix(Matrix):
         self.passes += 1
         A = self.array if self.shape[0] <= self.shape[1] else self.array.T
         if A.dtype == np.float64:
-            with parallel.blas_threads():  # a symmetric product, half the work
-                return A @ A.T
+            return parallel.matmul(A, A.T)
         gram = np.zeros((A.shape[0], A.shape[0]))
         for columns in row_blocks(A.shape[1], A.shape[0]):
             block = A[:, columns].astype(np.float64)
