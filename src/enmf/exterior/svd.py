@@ -39,7 +39,7 @@ CLOSER_ROWS = 96  # the same of the one that follows for data of which the rank 
 ROUGH = 8e-4  # share of the error that `refine` may leave to later steps when it gives a first spectrum
 REFINED = 1e-6  # its last step reduces the error by less
 WELL_CONDITIONED = 1e-3  # least over largest singular value of a block whose squares keep enough digits
-LARGEST = 6  # columns of the basis of `refine`, in widths
+LARGEST = 7  # columns of the basis of `refine`, in widths
 NORM_BLOCK = 8  # independent starts of the norm estimate
 NORM_STEPS = 8  # Lanczos steps of the norm estimate
 
@@ -205,20 +205,19 @@ def sharpen(X: Matrix, spectrum: Spectrum, *, rng: np.random.Generator, power_it
 def refine(X: Matrix, rough: Matrix, spectrum: Spectrum, rank: int) -> Iterator[Spectrum]:
     """Better and better spectra by block Krylov iteration from the leading right singular vectors.
 
-    For data whose unconstrained optimum is (nearly) nonnegative: there it is the descent. A block of less than the rank
-    and many steps gain more than a whole block and few, for the same products with X. The first spectrum comes when
+    For data whose unconstrained optimum is (nearly) nonnegative: there it is the descent. The first spectrum comes when
     further steps can reduce the error by no more than the share ROUGH, if gains go on shrinking by the same factor; the
     last when a step reduces it by less than REFINED, or when the basis has grown to LARGEST times the width. The first
     one is made with `rough`, which is X or X in single precision; the basis then goes on in the precision of X.
     """
     width = len(spectrum.s)
-    block = max(min(3 * rank // 4, 128), min(10, width))
+    block = min(max(rank + rank // 10, 10), 128, width)
     most = min(LARGEST * width, min(X.shape) // 2)
     basis = np.empty((X.shape[1], most), rough.dtype, order="F")
     basis[:, :block] = spectrum.V[:, :block]
     image, back = rough.there_and_back(basis[:, :block])
     images, gram = [image], np.zeros((0, 0))
-    before, last_gain, first, meets = float("inf"), 0.0, True, 2
+    before, last_gain, first, last_step, meets = float("inf"), 0.0, True, False, 2
     while True:
         # of a Krylov basis: a block meets itself and its neighbours only
         new = np.vstack([matmul(_in_double(image).T, _in_double(images[-1])) for image in images[-meets:]])
@@ -231,23 +230,26 @@ def refine(X: Matrix, rough: Matrix, spectrum: Spectrum, rank: int) -> Iterator[
             rest = _rest(gram, spectrum, rank)
             gain = 1.0 - rest / before if before > 0 else 0.0
             done = full or gain <= REFINED
-            last_gain, before, bent = gain if before < float("inf") else 0.0, rest, last_gain - gain
-            if done or (first and gain**2 <= ROUGH * bent):  # gain q / (1 - q), q = gain / last_gain
+            # if gains go on shrinking by q = gain / last_gain, gain q / (1 - q) is left to later steps
+            left, q = gain**2 / (last_gain - gain) if last_gain > gain else float("inf"), gain / (last_gain or 1.0)
+            last_gain, before = gain if before < float("inf") else 0.0, rest
+            last_step = first and left * q <= ROUGH  # the next one, probably: it needs no way back
+            if done or (first and left <= ROUGH):
                 yield _fix_signs(_ritz(spectrum, basis[:, :size], images, gram))
-                if first and not done and rough is not X:
+                if done:
+                    return
+                if first and rough is not X:
                     basis, images, gram = _promoted(X, basis, size)
-                    before, back, meets = _rest(gram, spectrum, rank), None, most
-                first = False
-            if done:
-                return
+                    before, back, rough, meets = _rest(gram, spectrum, rank), None, X, most
+                first = last_step = False
         known, last = basis[:, :size], images[-1]
-        ahead = back
-        if ahead is None:
-            ahead = X.transpose_times(last if last.shape[1] == block else last[:, -block:])
+        if back is None:
+            back = rough.transpose_times(last if last.shape[1] == block else last[:, -block:])
         for _ in range(2):
-            ahead -= matmul(known, matmul(known.T, ahead))
-        basis[:, size : size + block] = _orthonormal(ahead)
-        image, back = (rough if first else X).there_and_back(basis[:, size : size + block])
+            back -= matmul(known, matmul(known.T, back))
+        basis[:, size : size + block] = _orthonormal(back)
+        ahead = basis[:, size : size + block]
+        image, back = (rough.times(ahead), None) if last_step else rough.there_and_back(ahead)
         images.append(image)
 
 

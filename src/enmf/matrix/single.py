@@ -10,9 +10,10 @@ import numpy as np
 
 from enmf import parallel
 from enmf.matrix.base import Matrix
-from enmf.matrix.dense import PARTS, DenseMatrix
+from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.sparse import Blocks, SparseMatrix
 
+PARTS = 8  # of these rows, whatever the number of threads; each has its own sums
 HEIGHT = 128  # rows of the stored array that are converted together
 SAFE = 1e-15, 1e15  # norms of X whose products, and theirs with Xᵀ, single precision can hold
 
@@ -76,7 +77,14 @@ class SingleDense(_View, DenseMatrix):
         return (_along if along else _across)(stored, np.ascontiguousarray(C.T, np.float32))
 
     def _rows(self, index: np.ndarray, weight: np.ndarray) -> DenseMatrix:
-        return DenseMatrix(self.array[index].astype(np.float32) * weight[:, None])
+        out = np.empty((len(index), self.shape[1]), np.float32)
+
+        def rows(start: int, stop: int) -> None:
+            for i in range(start, stop):
+                np.multiply(self.array[index[i]], weight[i], out=out[i], casting="same_kind")
+
+        parallel.run(rows, parallel.even_bounds(len(index), 10.0 * self.shape[1]))
+        return DenseMatrix(out)
 
 
 def _along(A: np.ndarray, C: np.ndarray) -> np.ndarray:
@@ -114,7 +122,13 @@ def _across(A: np.ndarray, D: np.ndarray, C: np.ndarray | None = None) -> np.nda
                     sums[number] += more
 
     parallel.run(part, parallel.even_bounds(len(sums), 2.0 * height * m * len(D)))
-    return sums.sum(axis=0).T
+    out = np.empty((len(D), m), np.float32)
+
+    def columns(start: int, stop: int) -> None:
+        np.sum(sums[:, :, start:stop], axis=0, out=out[:, start:stop])
+
+    parallel.run(columns, parallel.even_bounds(m, 10.0 * len(sums) * len(D)))
+    return out.T
 
 
 def _converted(block: np.ndarray, place: np.ndarray) -> np.ndarray:
