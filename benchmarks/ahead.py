@@ -5,7 +5,8 @@
 
 real, synthetic  the target is the best error of all runs plus 0.1 %. Every opponent runs from every start until it
                  converges or has had TIMES times eNMF's time; the fastest one, if it arrives, then runs again, in turns
-                 with eNMF, and medians of three runs give the ratio. eNMF has another random_state in each of them.
+                 with eNMF, and medians of three runs give the ratio, of seven where eNMF takes less than a second. eNMF
+                 has another random_state in each of them. scikit-learn's cd, if it arrives, has three runs.
                  Clocks charge everything but the measuring of errors.
 sweep            coordinate sweeps against a matrix product of the same shape
 profile          shares of every phase of eNMF, to convergence; "outside" is the share of the time before the
@@ -52,7 +53,9 @@ STARTS = ("random-0", "random-1", "nndsvd")
 TIMES = 5.0  # that of eNMF an opponent has (but 1 to 10 s); on synthetic data more than the ratio we claim
 TIMES_SYNTHETIC = 12.0
 REPEATS = 3
-COUNTED = ("times", "product", "rows", "columns", "part", "half_step", "core_step", "sweep")  # kernels: products, and sweeps
+REPEATS_SHORT = 7  # where eNMF takes less than a second
+# kernels: products, and sweeps
+COUNTED = ("times", "product", "rows", "columns", "part", "half_step", "core_step", "sweep")
 
 Curve = tuple[np.ndarray, np.ndarray, np.ndarray]  # seconds, errors, passes
 
@@ -105,7 +108,8 @@ def race(
     target = 1.001 * min(float(curve[1].min()) for found in curves.values() for curve in found)
     fastest = min((key for key in curves if key[0] != "enmf"), key=lambda key: arrival(curves[key][0], target)[0])
     again = [("enmf", "exterior")] + [fastest] * math.isfinite(arrival(curves[fastest][0], target)[0])
-    for seed in range(1, REPEATS):
+    short = arrival(ours, target)[0] < 1.0
+    for seed in range(1, REPEATS_SHORT if short else REPEATS):
         for key in again:
             curves[key].append(run(X, rank, *key, min(limit, most) if key[0] == "enmf" else limit, seed)[0])
     rows = []
@@ -129,14 +133,18 @@ def race(
         for start in (starts[0], starts[-1]):
             with parallel.limit(THREADS):
                 found = run_outside(problem, outside, "sklearn-cd", start, 0, Goal(patience, target))
-            arrived = found.status == "target_reached"
+                arrived = found.status == "target_reached"
+                seconds = [found.seconds]
+                for _ in range((REPEATS - 1) * arrived):
+                    more = run_outside(problem, outside, "sklearn-cd", start, 0, Goal(patience, target))
+                    seconds.append(more.seconds if more.status == "target_reached" else math.inf)
             rows.append(
                 {
                     "data": name,
                     "rank": rank,
                     "method": "sklearn-cd",
                     "start": start,
-                    "seconds": found.seconds if arrived else math.inf,
+                    "seconds": float(np.median(seconds)) if arrived else math.inf,
                     "passes": found.passes if arrived else math.inf,
                     "final": found.error / (target / 1.001) - 1.0,
                     "limit": patience,
