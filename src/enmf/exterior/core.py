@@ -4,7 +4,7 @@ X ~ A Bᵀ (n x l, m x l). Rotation, feasibility and the first descent have r x 
 sample of the rows determines: rows I of A and J of B, drawn with probability p proportional to their squared norm and
 divided by sqrt(count * p), so that sums of squares keep their expectation. Positive weights change no sign: a row is
 nonnegative with or without its weight. The phases then cost nothing that grows with n or m, and several starts can be
-tried. `lift` brings factors of the core back to all rows.
+tried. `lift` brings factors of the core back to all rows of X.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from enmf import parallel
 from enmf.iterate import Iterate
 from enmf.kernels.core import core_step
 from enmf.kernels.sweep import LANE_BYTES, padded
-from enmf.matrix import LowRankMatrix
+from enmf.matrix import LowRankMatrix, Matrix
 from enmf.matrix.base import Momentum, draw
 from enmf.matrix.dense import PARTS
 from enmf.matrix.rows import RowBlocks, by_rows, inner
@@ -38,15 +38,18 @@ def sample_rows(F: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarr
     return np.asfortranarray(F[index] * weight[:, None].astype(F.dtype))
 
 
-def lift(it: Iterate, whole: LowRankMatrix) -> tuple[np.ndarray, np.ndarray]:
-    """Factors of the whole low-rank matrix from factors of its core: U for the V of the core, then V for that U."""
+def lift(it: Iterate, B: np.ndarray, X: Matrix) -> tuple[np.ndarray, np.ndarray]:
+    """Factors of X from factors of the core of A Bᵀ: V for the U of the core, then U and V for X itself, two passes.
+
+    Where the core has all rows its factors are those of X already.
+    """
     core = it.X
     assert isinstance(core, LowRankMatrix)
-    if core.shape == whole.shape:
+    if core.shape == X.shape:
         return it.U, it.V
-    across = LowRankMatrix(whole.A, core.B)
-    U = _least_squares(matmul(it.V.T, it.V), across.times(it.V))
-    V = _least_squares(matmul(U.T, U), whole.transpose_times(U))
+    V = _least_squares(matmul(it.U.T, it.U), LowRankMatrix(core.A, B).transpose_times(it.U)).astype(X.dtype)
+    U = _least_squares(matmul(V.T, V), X.times(V))
+    V = _least_squares(matmul(U.T, U), X.transpose_times(U))
     return U, V
 
 

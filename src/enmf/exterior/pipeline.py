@@ -172,7 +172,7 @@ def exterior_start(
         least = relative**2 * X.squared_norm()
         chosen = _descend_surrogate(its, options.surrogate_iterations, monitor, rest, least)
         with monitor.phase("surrogate"):
-            U, V = lift(its[chosen], whole)
+            U, V = lift(its[chosen], whole.B, X)
         return ExteriorStart(U, V, spectrum, rotations[chosen])
     it = _enter(Iterate(X, U @ best.R, V @ best.R), options, monitor)
     return ExteriorStart(it.U, it.V, spectrum, best)

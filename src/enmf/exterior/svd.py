@@ -331,9 +331,9 @@ def _here(F: np.ndarray) -> np.ndarray:
 
 def thin_svd(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Y = U diag(s) Tᵀ for a tall Y: from its Gram matrix where that keeps the digits, else from LAPACK."""
-    tall = _in_double(Y)
-    found = _svd_by_gram(tall)
+    found = _svd_by_gram(Y)
     if found is None:
+        tall = _in_double(Y)
         if isinstance(tall, RowBlocks):
             U, s, Tt = tall.svd()
         else:
@@ -349,18 +349,20 @@ def _in_double(F: np.ndarray) -> np.ndarray:
 
 
 def _svd_by_gram(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    values, T = lapack(np.linalg.eigh, matmul(Y.T, Y))
+    tall = _in_double(Y)
+    values, T = lapack(np.linalg.eigh, matmul(tall.T, tall))
     values, T = values[::-1], T[:, ::-1]
     if len(values) == 0 or values[-1] <= 1e-12 * values[0]:
         return None  # squared singular values have lost their digits
     s = np.sqrt(values)
-    U = matmul(Y, T / s)
-    if values[-1] < 1e-5 * values[0]:  # orthonormal to a few digits only: once more, and put both turns together
-        again = np.linalg.cholesky(matmul(U.T, U))
-        U = matmul(U, np.linalg.inv(again).T)
-        left, s, right = lapack(np.linalg.svd, again.T @ (s[:, None] * T.T))
-        U, T = matmul(U, left), right.T
-    return U, s, T
+    if values[-1] >= 1e-5 * values[0]:
+        return matmul(Y, (T / s).astype(Y.dtype, copy=False)), s, T
+    # orthonormal to a few digits only: once more, and put both turns together
+    U = matmul(tall, T / s)
+    again = np.linalg.cholesky(matmul(U.T, U))
+    U = matmul(U, np.linalg.inv(again).T)
+    left, s, right = lapack(np.linalg.svd, again.T @ (s[:, None] * T.T))
+    return matmul(U, left), s, right.T
 
 
 def _orthonormal(Y: np.ndarray) -> np.ndarray:

@@ -67,6 +67,10 @@ class SparseMatrix(Matrix):
         return float(data @ data)
 
     def row_squares(self) -> np.ndarray:
+        return self._row_squares
+
+    @cached_property
+    def _row_squares(self) -> np.ndarray:  # samples are drawn by them, twice of text
         squares = np.empty(self.shape[0])
         indptr, data = self.csr.indptr, self.csr.data
         parallel.run(kernels.row_squares, parallel.balanced_bounds(indptr, 2.0), indptr, data, squares)
