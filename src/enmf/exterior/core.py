@@ -22,7 +22,7 @@ from enmf.matrix.rows import RowBlocks, by_rows, inner
 from enmf.parallel import matmul
 from enmf.solvers.base import coordinate_sweeps
 
-ROWS_PER_COLUMN = 60  # rows of a sample for each column of what it stands for
+ROWS_PER_COLUMN = 120  # rows of a sample for each column of what it stands for
 LIFT_SWEEPS = 5
 LARGE_RANK = 128  # above it products and sweeps are long enough for calls of their own
 

@@ -41,6 +41,7 @@ ROTATION_ROWS = 20  # rows of the sample that is rotated, for each column
 ROTATION_PASSES = 20  # passes over X whose cost may be spent on rotations
 LONG_ROTATION, SHORT_ROTATION, LEAST_ROTATION = 100, 20, 5  # iterations: low rank; others; whatever they cost
 LOW_RANK = 0.2  # relative error of the SVD below which data are nearly of low rank
+ROTATION_DECIDES = 0.08, 0.05  # such data: relative error, or negative mass of the spread start, below which it does
 HARDLY_EXPLAINED = 0.95  # relative error of the SVD above which starts differ by hundredths of a percent
 FEW_COLUMNS = 0.9  # the same of a sample of the rows, which flatters; no columns beyond the least are worth a product
 LEAST_GAIN = 1e-4  # share of the error that ten iterations of the descent on the core must gain
@@ -64,11 +65,11 @@ class ExteriorOptions:
         Start of Algorithm 1; "auto" tries up to `starts` of them, as many as are cheap beside X; one where there is
         no surrogate to compare them and none can be expected to be nonnegative.
     starts : int, optional
-        Default: "spread" and "random" for data that are nearly of low rank, only "spread" for data of which this rank
-        explains little, where all starts end alike, else "identity" and "random"; beyond these "random" again.
+        Default: "spread" and "random" for data so near to low rank that the rotation decides about the minimum, only
+        "spread" for others near to it, and for data of which this rank explains little, where all starts end alike,
+        else "identity" and "random"; beyond these "random" again.
     rotation_iterations : int, optional
-        Default: 100 for data that are nearly of low rank, where the rotation decides about the minimum, else 20 or,
-        where they cost more than 20 passes over X, fewer.
+        Default: 100 where the rotation decides, else 20 or, where they cost more than 20 passes over X, fewer.
     rotation_rho : float
     adaptive_rho : bool
     feasibility : {"path", "penalty", "penalty-fixed-step", "projection"}
@@ -155,10 +156,11 @@ def exterior_start(
     core = make_core(whole.A, whole.B, precision, rng) if options.sample else whole
     cheaper = core.cost_per_column < 0.5 * X.cost_per_column
     surrogate = cheaper if options.surrogate is None else options.surrogate
-    starts = _starts(options, relative)
+    decides = _rotation_decides(U, V, relative)
+    starts = _starts(options, relative, decides)
     if not surrogate and relative >= LOW_RANK:
         starts = starts[:1]  # nothing compares them, and none will be nonnegative
-    rotations = _rotate(U, V, X, enough, options, starts, relative < LOW_RANK, monitor, rng)
+    rotations = _rotate(U, V, X, enough, options, starts, decides, monitor, rng)
     best = rotations[0]
     if best.negative_mass <= enough:
         return ExteriorStart(_clipped(matmul(U, best.R)), _clipped(matmul(V, best.R)), spectrum, best)
@@ -231,12 +233,25 @@ def _effort(options: ExteriorOptions, relative: float) -> ExteriorOptions:
     )
 
 
-def _starts(options: ExteriorOptions, relative: float) -> tuple[str, ...]:
+def _rotation_decides(U: np.ndarray, V: np.ndarray, relative: float) -> bool:
+    """Whether the rotated optimum is nearly a factorization, so that the rotation decides about the minimum.
+
+    Face r = 25 and the exact sets are, by their error, and synthetic data, by their negative mass. Elsewhere a long
+    rotation brings nothing or, on faces r = 49, worse minima.
+    """
+    if relative >= LOW_RANK:
+        return False
+    error, mass = ROTATION_DECIDES
+    turn = spread(U.shape[1]).astype(U.dtype)
+    return relative < error or negative_share(*(matmul(F, turn) for F in (U, V))) < mass
+
+
+def _starts(options: ExteriorOptions, relative: float, decides: bool) -> tuple[str, ...]:
     """Starts of the rotation, most promising first."""
     if options.rotation != "auto":
         return (options.rotation,)
-    near, little = relative < LOW_RANK, relative > HARDLY_EXPLAINED
-    first = ("spread", "random") if near else ("spread",) if little else ("identity", "random")
+    one = relative < LOW_RANK or relative > HARDLY_EXPLAINED
+    first = ("spread", "random") if decides else ("spread",) if one else ("identity", "random")
     count = len(first) if options.starts is None else options.starts
     return (*first, *["random"] * count)[:count]
 
@@ -248,7 +263,7 @@ def _rotate(
     enough: float,
     options: ExteriorOptions,
     starts: tuple[str, ...],
-    near: bool,
+    decides: bool,
     monitor: Monitor,
     rng: np.random.Generator,
 ) -> list[Rotation]:
@@ -261,7 +276,7 @@ def _rotate(
         iteration = 4.0 * (len(few_U) + len(few_V)) * r**2 + 150.0 * r**3  # flops; those of the SVD are slow ones
         affordable = int(ROTATION_PASSES * r * X.cost_per_column / iteration)
         if iterations is None:
-            iterations = LONG_ROTATION if near else min(max(affordable, LEAST_ROTATION), SHORT_ROTATION)
+            iterations = LONG_ROTATION if decides else min(max(affordable, LEAST_ROTATION), SHORT_ROTATION)
         for start in starts[: 1 + affordable // max(iterations, 1)]:
             rotation = rotate(
                 few_U,
