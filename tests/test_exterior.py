@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import nnls
 from sklearn.datasets import load_digits
 
 import enmf
@@ -13,10 +14,13 @@ import problems
 import slow
 from enmf.datasets import make_synthetic
 from enmf.exterior import feasibility
+from enmf.exterior.core import CoreIterate, lift, make_core
+from enmf.exterior.pipeline import _rotation_decides
 from enmf.exterior.rotation import _Admm, negative_share, rotate, spread
 from enmf.exterior.svd import truncated_svd
 from enmf.iterate import Iterate
 from enmf.matrix import DenseMatrix
+from enmf.solvers.hals import ExtrapolatedHALS
 
 
 def factors(X, rank):
@@ -151,3 +155,55 @@ def test_rotation_costs_no_more_than_it_is_worth():
     for wanted in (0, 7):
         result = enmf.factorize(X, 60, random_state=0, restarts=0, max_iter=3, tol=0, rotation_iterations=wanted)
         assert result.phases["rotation"].iterations == wanted
+
+
+def test_factors_of_the_core_become_nearly_optimal_factors_of_all_rows_in_two_passes():
+    rng = np.random.default_rng(0)
+    true_U, true_V = (rng.random((n, 3)) * (rng.random((n, 3)) < 0.6) for n in (2500, 1800))
+    X = DenseMatrix(true_U @ true_V.T + 0.01 * rng.random((2500, 1800)))
+    A, B = truncated_svd(X, 3, oversampling=2, rng=rng).factors(5)
+    core = make_core(A, B, X.dtype, rng)
+    assert core.shape[0] < 2500
+    assert core.shape[1] < 1800
+    it = CoreIterate(core, *(rng.random((n, 3)) for n in core.shape))
+    descent = ExtrapolatedHALS()
+    for _ in range(300):
+        descent.step(it, it.squared_error())
+    before = X.passes
+    U, V = lift(it, B, X)
+    assert X.passes - before == 2
+    assert U.min() >= 0
+    assert V.min() >= 0
+    best = np.array([nnls(U, X.array[:, j])[0] for j in range(0, 1800, 60)])
+    np.testing.assert_allclose(V[::60], best, atol=1e-3 * best.max())
+    for found, true in ((U, true_U), (V, true_V)):
+        cosines = (found / np.linalg.norm(found, axis=0)).T @ (true / np.linalg.norm(true, axis=0))
+        assert cosines.max(axis=1).min() > 0.99
+
+
+def test_factors_of_a_core_with_all_rows_are_those_of_X():
+    X = DenseMatrix(problems.dense())
+    A, B = factors(X.array, 6)
+    core = make_core(A, B, X.dtype, np.random.default_rng(0))
+    it = CoreIterate(core, np.abs(A), np.abs(B))
+    before = X.passes
+    U, V = lift(it, B, X)
+    assert X.passes == before
+    assert U is it.U
+    assert V is it.V
+
+
+def test_rotation_decides_on_nearly_exact_data_and_near_the_orthant():
+    rng = np.random.default_rng(0)
+    parts = (rng.random((300, 8)) * (rng.random((300, 8)) < 0.3)) @ (
+        rng.random((8, 200)) * (rng.random((8, 200)) < 0.3)
+    )
+    for noise, decides in ((0.02, True), (0.2, False), (1.5, False)):
+        X = np.maximum(parts + noise * parts.mean() * rng.standard_normal(parts.shape), 0)
+        spectrum = truncated_svd(DenseMatrix(X), 8, rng=rng)
+        relative = spectrum.relative_error(8)
+        assert _rotation_decides(*spectrum.factors(8), relative) is decides, relative
+    X = DenseMatrix(make_synthetic(300, 300, 60, 20, random_state=0))
+    spectrum = truncated_svd(X, 8, rng=rng)
+    assert 0.08 < spectrum.relative_error(8) < 0.2
+    assert _rotation_decides(*spectrum.factors(8), spectrum.relative_error(8))
