@@ -2,8 +2,9 @@
 
 Rotation works on a sample of the rows of the thin factors. Feasibility, and a first descent, work on the core
 (`enmf.exterior.core`) instead of X wherever its products are cheaper: they cost no pass over the data then, and several
-rotations are tried, the one with the smallest error going on: their negative mass does not tell which that is. Without
-a core it has to, for data that are nearly of low rank; others get one rotation then.
+rotations are tried, the one with the smallest error going on: their negative mass does not tell which that is. Two
+passes then bring its factors to all rows of X. Without a core the negative mass has to tell, for data that are nearly
+of low rank; others get one rotation then.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from enmf.stopping import Monitor
 
 ROTATION_ROWS = 20  # rows of the sample that is rotated, for each column
 ROTATION_PASSES = 20  # passes over X whose cost may be spent on rotations
-LONG_ROTATION, SHORT_ROTATION, LEAST_ROTATION = 100, 20, 5  # iterations: low rank; others; whatever they cost
+LONG_ROTATION, SHORT_ROTATION, LEAST_ROTATION = 100, 20, 5  # iterations: where it decides; else; whatever they cost
 LOW_RANK = 0.2  # relative error of the SVD below which data are nearly of low rank
 ROTATION_DECIDES = 0.08, 0.05  # such data: relative error, or negative mass of the spread start, below which it does
 HARDLY_EXPLAINED = 0.95  # relative error of the SVD above which starts differ by hundredths of a percent
@@ -156,7 +157,8 @@ def exterior_start(
     core = make_core(whole.A, whole.B, precision, rng) if options.sample else whole
     cheaper = core.cost_per_column < 0.5 * X.cost_per_column
     surrogate = cheaper if options.surrogate is None else options.surrogate
-    decides = _rotation_decides(U, V, relative)
+    with monitor.phase("rotation"):
+        decides = _rotation_decides(U, V, relative)
     starts = _starts(options, relative, decides)
     if not surrogate and relative >= LOW_RANK:
         starts = starts[:1]  # nothing compares them, and none will be nonnegative
