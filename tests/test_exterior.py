@@ -175,7 +175,7 @@ def test_factors_of_the_core_become_nearly_optimal_factors_of_all_rows_in_two_pa
     assert U.min() >= 0
     assert V.min() >= 0
     best = np.array([nnls(U, X.array[:, j])[0] for j in range(0, 1800, 60)])
-    np.testing.assert_allclose(V[::60], best, atol=1e-3 * best.max())
+    np.testing.assert_allclose(V[::60], best, atol=1e-6 * best.max())
     for found, true in ((U, true_U), (V, true_V)):
         cosines = (found / np.linalg.norm(found, axis=0)).T @ (true / np.linalg.norm(true, axis=0))
         assert cosines.max(axis=1).min() > 0.99
