@@ -1,11 +1,15 @@
 """Shared fixtures."""
 
 import os
+import signal
 
 import pytest
 
 from enmf import parallel
 from enmf.datasets import DataFolderMissing, load
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a shell, where tests of Ctrl-C would hang
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
