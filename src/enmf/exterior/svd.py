@@ -331,9 +331,9 @@ def _here(F: np.ndarray) -> np.ndarray:
 
 def thin_svd(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Y = U diag(s) Tᵀ for a tall Y: from its Gram matrix where that keeps the digits, else from LAPACK."""
-    found = _svd_by_gram(Y)
+    tall = _in_double(Y)
+    found = _svd_by_gram(Y, tall)
     if found is None:
-        tall = _in_double(Y)
         if isinstance(tall, RowBlocks):
             U, s, Tt = tall.svd()
         else:
@@ -348,8 +348,8 @@ def _in_double(F: np.ndarray) -> np.ndarray:
     return F.in_double() if isinstance(F, RowBlocks) else F.astype(np.float64, copy=False)
 
 
-def _svd_by_gram(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    tall = _in_double(Y)
+def _svd_by_gram(Y: np.ndarray, tall: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """The same; `tall` is Y in double precision, which only the Gram matrix needs where Y is well conditioned."""
     values, T = lapack(np.linalg.eigh, matmul(tall.T, tall))
     values, T = values[::-1], T[:, ::-1]
     if len(values) == 0 or values[-1] <= 1e-12 * values[0]:
