@@ -1,5 +1,6 @@
 """X in row blocks gives what X in memory gives, wherever the blocks come from and whoever computes them."""
 
+import copy
 import gc
 import itertools
 import os
@@ -161,6 +162,18 @@ def test_rank_of_the_whole():
     np.testing.assert_allclose(result.U @ result.V.T, X, atol=1e-12)
 
 
+def test_runs_at_the_same_time_share_the_blocks_and_nothing_else():
+    X = problems.dense(200, 30)
+    found, wanted = (enmf.stability(Y, 2, n_runs=3) for Y in (in_chunks(X, 3), X))
+    np.testing.assert_allclose(found.errors, wanted.errors, rtol=1e-6)
+    assert len(found.minima) == len(wanted.minima)
+    matrix = check_problem(in_chunks(X, 3)).X
+    other = copy.copy(matrix)
+    rows = other.times(np.ones((30, 1)))
+    assert rows.home is other
+    assert not matrix._values
+
+
 def test_the_estimator_takes_blocks():
     X = load_digits().data
     lazy = in_chunks(X, 3)
@@ -255,13 +268,33 @@ def test_a_memory_map_without_a_limit_stays_a_plain_array(tmp_path):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda folder: folder / "nothing", "is not a folder of parts"),
+        (lambda folder: folder / "nothing", "there is no such file or folder"),
         (lambda folder: folder, "holds no npz"),
     ],
 )
 def test_names_that_lead_nowhere(make, message, tmp_path):
     with pytest.raises(ValueError, match=message):
         check_problem(make(tmp_path))
+
+
+def test_damaged_parts_are_called_by_their_name(tmp_path):
+    path = tmp_path / "part-0.npz"
+    S = sp.csr_array(np.eye(4))
+    fields = {"indptr": S.indptr, "data": S.data, "format": np.array(b"csr"), "shape": np.array([4, 4])}
+    np.savez(path, indices=np.array([0, 1, 2, -7], np.int32), **fields)
+    with pytest.raises(ValueError, match=r"part-0.npz' of X cannot be read: .* the first is -7 at row 3"):
+        check_problem(tmp_path)
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(ValueError, match=r"part-0.npz' of X cannot be read: File is not a zip file"):
+        check_problem(tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_among_the_parts_is_refused_instead_of_waited_for(tmp_path):
+    np.save(tmp_path / "0.npy", problems.dense())
+    os.mkfifo(tmp_path / "1.npy")
+    with pytest.raises(ValueError, match=r"'1.npy' in the folder .* is not a file"):
+        check_problem(tmp_path)
 
 
 # The door -------------------------------------------------------------------------------------------------------------
@@ -308,6 +341,47 @@ def test_integers_and_bad_limits():
         check_problem(problems.dense(), memory_limit="much")
     with pytest.raises(ValueError, match="0 sample"):
         check_problem(da.zeros((0, 4)))
+
+
+def data_frame(folder):
+    frame = pytest.importorskip("dask.dataframe")
+    pandas = pytest.importorskip("pandas")
+    return frame.from_pandas(pandas.DataFrame(problems.dense(10, 3)), npartitions=2)
+
+
+def lazy_frame(folder):
+    return pytest.importorskip("polars").LazyFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+
+
+def ann_data(folder):
+    return pytest.importorskip("anndata").AnnData(sp.csr_array(problems.dense(6, 4)))
+
+
+def backed(folder):
+    ann_data(folder).write_h5ad(folder / "x.h5ad")
+    return pytest.importorskip("anndata").read_h5ad(folder / "x.h5ad", backed="r").X
+
+
+def hdf5_file(folder):
+    return hdf5(problems.dense(), folder).file
+
+
+@pytest.mark.parametrize(
+    ("make", "instead"),
+    [
+        (data_frame, r"X.to_dask_array\(lengths=True\)"),
+        (lambda folder: dask.delayed(problems.dense()), "a Dask array"),
+        (lazy_frame, r"X.collect\(\)"),
+        (ann_data, "X.X or one of X.layers"),
+        (backed, r"X.to_memory\(\)"),
+        (hdf5_file, r"one of its arrays, X\[name\]"),
+    ],
+    ids=["Dask frame", "Dask task", "polars", "AnnData", "backed", "HDF5 file"],
+)
+@pytest.mark.parametrize("use", [lambda X: enmf.factorize(X, 2), lambda X: enmf.complete(X, 2), enmf.ENMF(2).fit])
+def test_what_holds_a_matrix_but_is_none_is_refused_with_what_to_pass(make, instead, use, tmp_path):
+    with pytest.raises(TypeError, match=f"not a matrix. Pass {instead}"):
+        use(make(tmp_path))
 
 
 def test_generated_matrix_is_lazy_and_always_the_same():

@@ -445,7 +445,7 @@ def _workers_at(address: str | None) -> Iterator[None]:
     try:
         from distributed import Client
     except ImportError:
-        raise InputProblem("--scheduler", "needs Dask", "Install enmf[dask]") from None
+        raise InputProblem("--scheduler", "needs Dask", 'pip install "dask[array,distributed]"') from None
     try:
         client = Client(address, timeout=10)
     except (OSError, TimeoutError, ValueError) as problem:

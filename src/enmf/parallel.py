@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import cache
@@ -258,12 +258,23 @@ def together(task: Callable[[int], Answer], count: int, n_threads: int | None) -
     """task(0), ..., task(count - 1), as many at a time as there are threads; each has one for BLAS and kernels."""
     with limit(n_threads) as workers, limit(1), ThreadPoolExecutor(max_workers=workers) as pool:
         # the number of threads is a context variable: every task needs a copy of this context
-        waiting = [pool.submit(copy_context().run, task, index) for index in range(count)]
-        try:
-            return [future.result() for future in waiting]
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C: begin no further task
-            raise
+        return _answers(pool, [pool.submit(copy_context().run, task, index) for index in range(count)])
+
+
+def each(function: Callable[..., Answer], calls: Sequence[tuple[Any, ...]], at_once: int) -> list[Answer]:
+    """function(*arguments) for each of the calls, in their order, `at_once` at the same time (see `share`)."""
+    if at_once == 1:
+        return [function(*arguments) for arguments in calls]
+    with ThreadPoolExecutor(max_workers=at_once) as pool:
+        return _answers(pool, [pool.submit(function, *arguments) for arguments in calls])
+
+
+def _answers(pool: ThreadPoolExecutor, waiting: list[Future[Answer]]) -> list[Answer]:
+    try:
+        return [future.result() for future in waiting]
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C: begin no further task
+        raise
 
 
 def even_bounds(length: int, work_per_item: float, block: int = 1) -> np.ndarray:

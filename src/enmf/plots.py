@@ -26,7 +26,7 @@ def pyplot() -> Any:
     try:
         from matplotlib import pyplot as plt
     except ImportError:
-        raise ImportError("pictures need matplotlib: pip install enmf[plots]") from None
+        raise ImportError("pictures need matplotlib: pip install matplotlib") from None
     return plt
 
 

@@ -172,12 +172,12 @@ def _pairwise(results: list[Result], tol: float, whole: float) -> tuple[np.ndarr
     """Agreement of every two runs, and whether they found the same minimum."""
     n = len(results)
     agreement, same = np.eye(n), np.eye(n, dtype=bool)
+    pairs = [(np.asarray(result.U, float), np.asarray(result.V, float)) for result in results]  # U may be a Dask array
     for i in range(n):
         for j in range(i):
-            a, b = results[i], results[j]
-            found = match((a.U.astype(float), a.V.astype(float)), (b.U.astype(float), b.V.astype(float)), tol)
+            found = match(pairs[i], pairs[j], tol)
             agreement[i, j] = agreement[j, i] = found.agreement
-            same[i, j] = same[j, i] = found.complete and abs(a.error - b.error) <= SAME_ERROR * whole
+            same[i, j] = same[j, i] = found.complete and abs(results[i].error - results[j].error) <= SAME_ERROR * whole
     return agreement, same
 
 

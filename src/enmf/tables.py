@@ -104,6 +104,10 @@ def _check_exists(source: str, place: Path) -> None:
         raise InputProblem(source, "the file is empty", "Export or download it again")
 
 
+def _install(source: str) -> str:
+    return f"pip install {'anndata' if source.endswith('.h5ad') else 'pyarrow'}"
+
+
 def _guarded(source: str, work: Callable[[], Any]) -> Any:
     """What a reader may stumble over, as one line."""
     try:
@@ -118,10 +122,8 @@ def _guarded(source: str, work: Callable[[], Any]) -> Any:
         raise InputProblem(source, "the file may not be read", "Ask its owner for permission, or copy it") from None
     except MemoryError:
         raise InputProblem(source, "does not fit into memory", "Use a sparse format, or npy, which is mapped") from None
-    except ImportError as problem:
-        raise InputProblem(
-            source, f"its reader is not installed ({_one_line(problem)})", "Install enmf[tables]"
-        ) from None
+    except ImportError:
+        raise InputProblem(source, "its reader is not installed", _install(source)) from None
     except (ValueError, OSError, KeyError, TypeError) as problem:
         raise InputProblem(
             source, f"cannot be read: {_one_line(problem)}", "Check that the file is what its ending says"
@@ -459,10 +461,8 @@ def _plain(value: Any) -> Any:
 def _writable(path: str, write: Callable[[], object]) -> None:
     try:
         write()
-    except ImportError as problem:
-        raise InputProblem(
-            path, f"its writer is not installed ({_one_line(problem)})", "Install enmf[tables]"
-        ) from None
+    except ImportError:
+        raise InputProblem(path, "its writer is not installed", _install(path)) from None
     except OSError as problem:
         raise InputProblem(
             path, f"cannot be written ({problem.strerror or problem})", "Choose another place with --out"

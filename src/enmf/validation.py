@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import re
 import sys
 import warnings
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from enmf.matrix import DenseMatrix, MaskedMatrix, Matrix, SparseMatrix
 from enmf.matrix.base import row_blocks
 from enmf.matrix.blocks import Preparation, Survey, look
 from enmf.matrix.chunked import ChunkedMatrix
-from enmf.matrix.engine import Engine
+from enmf.matrix.engine import Engine, half_of_memory
 from enmf.matrix.masked import from_dense, from_observed, from_sparse
 from enmf.matrix.sources import is_dask, is_lazy, is_mapped, open_blocks
 from enmf.stopping import Stopping
@@ -50,8 +51,9 @@ def check_problem(X: Any, dtype: Any = None, memory_limit: Any = None) -> Proble
     HDF5 and folders of parts are read in blocks; so are memory maps with a `memory_limit`, or larger than half of the
     memory.
     """
+    _refuse_containers(X)
     limit = check_memory_limit(memory_limit)
-    if is_lazy(X) or (is_mapped(X) and (limit is not None or X.nbytes > _engine(None).memory)):
+    if is_lazy(X) or (is_mapped(X) and (limit is not None or X.nbytes > half_of_memory())):
         return _check_chunked(X, dtype, limit)
     if sp.issparse(X):
         array: Any = _check_sparse(X, dtype)
@@ -69,37 +71,46 @@ def check_problem(X: Any, dtype: Any = None, memory_limit: Any = None) -> Proble
     return Problem(SparseMatrix(array) if sp.issparse(array) else DenseMatrix(array), scale)
 
 
+def _refuse_containers(X: Any) -> None:
+    """What holds or promises a matrix and is none, with what to pass instead; nothing is imported to find out."""
+    family, kind = type(X).__module__.partition(".")[0], type(X).__name__
+    instead = None
+    if family == "anndata":
+        instead = "X.X or one of X.layers" if hasattr(X, "layers") else "X.to_memory(), which reads it from the file"
+    elif family in ("dask", "dask_expr") and not hasattr(type(X), "chunks"):
+        instead = "X.to_dask_array(lengths=True)" if hasattr(type(X), "to_dask_array") else "a Dask array"
+    elif family in ("h5py", "zarr") and not hasattr(X, "shape"):
+        instead = "one of its arrays, X[name]"
+    elif family == "polars" and kind == "LazyFrame":
+        instead = "X.collect()"
+    if instead is not None:
+        raise TypeError(f"X is a {kind} of {family}, not a matrix. Pass {instead}")
+
+
 def check_memory_limit(limit: Any) -> int | None:
     """Bytes, from a number or a text such as "2GB"."""
     if limit is None:
         return None
     if isinstance(limit, str):
-        _need_dask()
-        from dask.utils import parse_bytes
-
-        try:
-            limit = parse_bytes(limit)
-        except ValueError:
-            raise ValueError(f"memory_limit must be a number of bytes or a text such as '2GB', got {limit!r}") from None
+        limit = _parse_bytes(limit)
     check_number("memory_limit", limit, low=1)
+    if not math.isfinite(limit):
+        raise ValueError("memory_limit must be a finite number of bytes; None is no limit")
     return int(limit)
 
 
-def _need_dask() -> None:
-    try:
-        import dask  # noqa: F401
-    except ImportError:
-        raise ImportError("X that is read in blocks needs Dask: pip install enmf[dask]") from None
-
-
-def _engine(limit: int | None) -> Engine:
-    _need_dask()
-    return Engine(limit)
+def _parse_bytes(text: str) -> float:
+    """2GB = 2e9, 2GiB = 2 * 2**30, in any case of letters, B and a space may be left out."""
+    found = re.fullmatch(r"\s*(\d*\.?\d+(?:e[+-]?\d+)?)\s*(?:([kmgtp])(i)?)?b?\s*", text.lower())
+    if found is None:
+        raise ValueError(f"memory_limit must be a number of bytes or a text such as '2GB', got {text!r}")
+    number, prefix, binary = found.groups()
+    return float(number) * (1024.0 if binary else 1000.0) ** (" kmgtp".index(prefix) if prefix else 0)
 
 
 def _check_chunked(X: Any, dtype: Any, limit: int | None) -> Problem:
     """One look at every block; what is wrong is told with the block and the place."""
-    engine = _engine(limit)
+    engine = Engine(limit)
     blocks, columns = open_blocks(X, engine.block_bytes)
     if columns > 1:
         warn_outside(
@@ -184,6 +195,7 @@ def check_masked_problem(
     `missing` is a word of MISSING or a boolean matrix, True where an entry is missing; `mask` is a boolean matrix, True
     where an entry is observed.
     """
+    _refuse_containers(X)
     if missing is not None and mask is not None:
         raise ValueError("give either missing or mask, not both: a mask says which entries are observed")
     if isinstance(missing, str):

@@ -34,9 +34,11 @@ def make_sparse(
     >>> X.blocks[0].compute().shape
     (250, 300)
     """
-    import dask
-    import dask.array as da
-
+    try:
+        import dask
+        import dask.array as da
+    except ImportError:
+        raise ImportError('make_sparse makes a Dask array: pip install "dask[array]"') from None
     n, m = (check_count("shape", side, low=1) for side in shape)
     check_number("density", density, low=0.0)
     rank = check_count("rank", rank, low=1)

@@ -63,6 +63,12 @@ class ChunkedMatrix(Matrix):
         self._heavy = 0
         weakref.finalize(self, engine.release)
 
+    def __copy__(self) -> ChunkedMatrix:
+        """For another run at the same time: the same parts, but rows of its own."""
+        other = type(self).__new__(type(self))
+        other.__dict__.update(self.__dict__, _values=weakref.WeakSet(), _unused=[])
+        return other
+
     @property
     def cost_per_column(self) -> float:
         return product_cost(*self.shape, self._nonzeros)

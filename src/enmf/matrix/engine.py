@@ -1,4 +1,4 @@
-"""Who computes: the workers of an active Dask client, or threads of this process.
+"""Who computes: the workers of an active Dask client, or threads of this process, which need no Dask.
 
 A part of X belongs to a worker, which finds the blocks and the rows of the factors in its memory and uses all its
 threads for it. What travels: small arrays to the workers, one summand of each part back. Up to HANDS workers are asked
@@ -61,7 +61,7 @@ class Engine:
 
     def __init__(self, memory_limit: int | None = None) -> None:
         self.client = active_client()
-        self.memory = memory_limit if memory_limit is not None else _half_of_memory()
+        self.memory = memory_limit if memory_limit is not None else half_of_memory()
         self.name = f"enmf-{os.getpid()}-{time.time_ns():x}-{next(_runs)}"
         self.parts: list[Any] = []  # a Part each, or the future of one
         self._recipes: list[tuple[Any, ...]] = []  # arguments of `make_part`
@@ -93,12 +93,12 @@ class Engine:
 
     def look(self, function: Callable[..., Any], blocks: Sequence[Any], preparation: Preparation | None) -> list[Any]:
         """function(block) for every block."""
+        if self.client is None:
+            with parallel.share(len(blocks)) as (at_once, threads):
+                return _computed(_look, [(function, preparation, threads, block) for block in blocks], blocks, at_once)
         import dask
 
         work = dask.delayed(_look, pure=False)
-        if self.client is None:
-            with parallel.share(len(blocks)) as (at_once, threads):
-                return _computed([work(function, preparation, threads, block) for block in blocks], at_once)
         self._wait_for_workers()
         return self._repeated(lambda: self.client.compute([work(function, preparation, None, b) for b in blocks]))
 
@@ -114,11 +114,8 @@ class Engine:
         given = [[block if keep or not hasattr(block, "key") else LazyBlock.of(block) for block in p] for p in blocks]
         self._recipes = [(p, list(tall), first, preparation, keep) for p, tall, first in zip(given, heights, firsts)]
         if self.client is None:
-            import dask
-
             with parallel.share(len(given)) as (at_once, _):
-                make = dask.delayed(make_part, pure=False)
-                self.parts = _computed([make(*recipe) for recipe in self._recipes], at_once)
+                self.parts = _computed(make_part, self._recipes, list(itertools.chain(*given)), at_once)
             return
         self._homes = self._choose_homes(blocks)
         self.parts = [self._make(part) for part in range(len(given))]
@@ -149,12 +146,9 @@ class Engine:
     def run(self, jobs: Sequence[Job], forget: Sequence[int], total: bool) -> Any:
         """The outcome of every part, or with `total` their sum; `Lost` where rows were not found."""
         if self.client is None:
-            import dask
-
-            work = dask.delayed(run, pure=False, traverse=False)
             with parallel.share(len(jobs)) as (at_once, threads):
                 fixed = [(self.name, job.part, Packed((job.program, job.outcome)), forget, threads) for job in jobs]
-                found = _computed([work(*f, Packed(self.parts[j.part])) for f, j in zip(fixed, jobs)], at_once)
+                found = parallel.each(run, [(*f, self.parts[j.part]) for f, j in zip(fixed, jobs)], at_once)
         elif self._hands:
             found = self._ask_hands(jobs, forget)
         else:
@@ -382,9 +376,14 @@ def _look(function: Callable[..., Any], preparation: Preparation | None, threads
         return function(ready)
 
 
-def _computed(tasks: list[Any], at_once: int) -> list[Any]:
+def _computed(function: Callable[..., Any], calls: Sequence[Any], blocks: Sequence[Any], at_once: int) -> list[Any]:
+    """function(*arguments) for each of the calls, on threads of this process; Dask computes blocks that are its own."""
+    if not any(hasattr(block, "dask") for block in blocks):
+        return parallel.each(function, calls, at_once)
     import dask
 
+    work = dask.delayed(function, pure=False)
+    tasks = [work(*arguments) for arguments in calls]
     how = {"scheduler": "sync"} if at_once == 1 else {"scheduler": "threads", "num_workers": at_once}
     return list(dask.compute(*tasks, **how, optimize_graph=False))
 
@@ -412,7 +411,8 @@ def _lost_inputs() -> tuple[type[BaseException], ...]:
     return CancelledError, FutureCancelledError, CommClosedError
 
 
-def _half_of_memory() -> int:
+def half_of_memory() -> int:
+    """Bytes."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
     except (AttributeError, ValueError, OSError):  # not on Windows

@@ -164,13 +164,11 @@ def run(
     work: Packed,
     forget: Sequence[int],
     threads: int,
-    part: Part | Packed,
+    part: Part,
     *sent: np.ndarray,
 ) -> Any:
     """Forget rows nobody needs, make those of the program, and return the outcome."""
     program, outcome = work.content
-    if isinstance(part, Packed):
-        part = part.content
     held = _held.setdefault((run_name, number), {})
     for key in forget:
         held.pop(key, None)

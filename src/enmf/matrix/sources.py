@@ -12,9 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import scipy.sparse as sp
+
+from enmf.matrix.sparse import check_structure
 
 SUFFIXES = (".npz", ".npy", ".parquet")
 
@@ -79,10 +82,17 @@ class PartFile:
     path: str
 
     def load(self) -> Any:
-        if self.path.endswith(".parquet"):
-            import pandas
+        try:
+            part = self._read()
+            if sp.issparse(part):
+                check_structure(part)
+            return part
+        except (OSError, ValueError, KeyError, EOFError, BadZipFile) as problem:
+            raise ValueError(f"the part {self.path!r} of X cannot be read: {problem}") from problem
 
-            return pandas.read_parquet(self.path).to_numpy()
+    def _read(self) -> Any:
+        if self.path.endswith(".parquet"):
+            return _read_parquet(self.path)
         if self.path.endswith(".npy"):
             return np.load(self.path)
         with np.load(self.path) as content:
@@ -90,8 +100,17 @@ class PartFile:
             if "format" in names:
                 return sp.load_npz(self.path)
             if len(names) != 1:
-                raise ValueError(f"{self.path} must hold one array or one sparse matrix, it holds {', '.join(names)}")
+                raise ValueError(f"it must hold one array or one sparse matrix, it holds {', '.join(names)}")
             return content[names[0]]
+
+
+def _read_parquet(path: str) -> np.ndarray:
+    import pandas
+
+    try:
+        return pandas.read_parquet(path).to_numpy()
+    except ImportError:
+        raise ImportError(f"{path!r}: parquet files need pyarrow: pip install pyarrow") from None
 
 
 class LazyBlock:
@@ -134,7 +153,10 @@ def is_mapped(X: Any) -> bool:
 def open_blocks(X: Any, block_bytes: BlockBytes) -> tuple[list[Any], int]:
     """The blocks of X, of about the size wanted where we may choose, and the number of its column chunks."""
     if isinstance(X, (str, Path)):
-        return _open_folder(Path(X), block_bytes)
+        path = Path(X)
+        if path.suffix != ".npy" or not path.is_file():
+            return _open_folder(path), 1
+        X = np.load(path, mmap_mode="r")
     if len(X.shape) != 2:
         raise ValueError(f"X must be a matrix with 2 dimensions, got {len(X.shape)} (shape {tuple(X.shape)})")
     if _family(X) == "dask":
@@ -168,15 +190,17 @@ def _order(X: np.memmap) -> str | None:
     return "C" if X.flags.c_contiguous else "F" if X.flags.f_contiguous else None
 
 
-def _open_folder(folder: Path, block_bytes: BlockBytes) -> tuple[list[Any], int]:
-    if folder.suffix == ".npy" and folder.is_file():
-        return _open_mapped(np.load(folder, mmap_mode="r"), block_bytes), 1
+def _open_folder(folder: Path) -> list[Any]:
     if not folder.is_dir():
-        raise ValueError(f"{str(folder)!r} is not a folder of parts (npz, npy or parquet) nor an npy file")
+        problem = "this is not" if folder.exists() else "there is no such file or folder. A text names"
+        raise ValueError(f"X is {str(folder)!r}: {problem} an npy file or a folder of npz, npy or parquet parts")
     parts = sorted((p for p in folder.iterdir() if p.suffix in SUFFIXES), key=_natural)
     if not parts:
         raise ValueError(f"the folder {str(folder)!r} holds no npz, npy or parquet files")
-    return [PartFile(str(p)) for p in parts], 1
+    strange = [p.name for p in parts if not (p.is_file() or p.is_dir())]
+    if strange:  # reading a pipe would wait for its writer
+        raise ValueError(f"{strange[0]!r} in the folder {str(folder)!r} is not a file. Remove it")
+    return [PartFile(str(p)) for p in parts]
 
 
 def _natural(path: Path) -> list[tuple[int, str]]:
