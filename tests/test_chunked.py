@@ -23,7 +23,7 @@ import enmf
 import problems
 from enmf.datasets import make_sparse, make_synthetic
 from enmf.matrix import ChunkedMatrix, DenseMatrix, SparseMatrix
-from enmf.matrix.engine import Engine
+from enmf.matrix.engine import Engine, no_workers_timeout
 from enmf.matrix.rows import RowBlocks
 from enmf.solvers.nnls import solve_nnls
 from enmf.validation import check_problem
@@ -630,6 +630,52 @@ def test_losing_all_workers_is_one_error_that_keeps_the_factors(cluster):
     wanted = quiet(X, 8, restarts=0)
     assert wanted.error < before < 1.2 * wanted.error
     assert quiet(X, 8, init=(None, lost.V)).error == pytest.approx(wanted.error, rel=1e-6)
+
+
+def test_new_workers_take_over_when_all_were_lost_before_the_descent():
+    """Their blocks have tasks that Dask's scheduler keeps for a worker that is gone, once there was none at all."""
+    X = load_digits().data
+    with in_process(2) as client, dask.config.set({"enmf.no-workers-timeout": "20s"}):
+
+        def exchange(progress):
+            if progress.phase == "feasibility" and progress.iteration == 1:
+                for count in (0, 2):
+                    client.cluster.scale(count)
+                    while len(client.nthreads()) != count:
+                        time.sleep(0.05)
+
+        assert_same(quiet(in_chunks(X, 3), 8, callback=exchange), quiet(X, 8))
+
+
+@pytest.mark.parametrize("asked_directly", [True, False])
+@pytest.mark.parametrize("phase", ["feasibility", "descent"])
+def test_losing_the_scheduler_is_losing_the_workers(phase, asked_directly, monkeypatch):
+    if not asked_directly:
+        monkeypatch.setattr("enmf.matrix.engine.HANDS", 0)
+    with (
+        dask.config.set({"enmf.no-workers-timeout": "500 ms"}),
+        in_process(2) as client,
+        pytest.raises(enmf.WorkersLost) as caught,
+    ):
+
+        def close(progress):
+            if progress.phase == phase and progress.iteration == 2:
+                client.cluster.close()
+
+        quiet(in_chunks(load_digits().data, 3), 8, callback=close)
+    assert (caught.value.V is not None) == (phase == "descent")
+
+
+def test_work_that_nobody_takes_up_is_no_reason_to_wait_forever():
+    with in_process(1) as client, dask.config.set({"enmf.no-workers-timeout": 0.1}):
+        engine = Engine()
+        nobody = client.submit(int, workers=["tcp://127.0.0.1:1"])
+        assert not engine._wait_for([nobody])
+
+
+def test_a_timeout_that_is_none_is_called_by_its_name():
+    with dask.config.set({"enmf.no-workers-timeout": "soon"}), pytest.raises(ValueError, match="no-workers-timeout"):
+        no_workers_timeout()
 
 
 def test_a_large_U_that_comes_to_the_caller_is_announced(monkeypatch):

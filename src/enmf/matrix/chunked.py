@@ -27,6 +27,7 @@ from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.engine import Engine, Job, WorkersLost
 from enmf.matrix.parts import Instruction, Lost, Part
 from enmf.matrix.rows import Pieces, RowBlocks, Step, Value, program, resolved
+from enmf.matrix.sources import holds_futures
 from enmf.matrix.sparse import SparseMatrix
 
 LOSSES = 5  # rows that may be found missing in one pass, each time with another worker gone
@@ -52,7 +53,7 @@ class ChunkedMatrix(Matrix):
         self._nonzeros = sum(survey.nonzeros for survey in surveys)
         self._squared_norm = float(sum(survey.squared_norm for survey in surveys))
         self.blocks = list(blocks)
-        self.kept = engine.holds(sum(survey.nbytes for survey in surveys)) or any(_holds_futures(b) for b in blocks)
+        self.kept = engine.holds(sum(survey.nbytes for survey in surveys)) or any(holds_futures(b) for b in blocks)
         groups = _divide([survey.nbytes for survey in surveys], engine.slots())
         tall = [[heights[i] for i in group] for group in groups]
         engine.place([[blocks[i] for i in group] for group in groups], tall, preparation, self.kept)
@@ -239,19 +240,6 @@ def _divide(sizes: Sequence[int], count: int) -> list[list[int]]:
     whole = max(float(np.sum(sizes, dtype=np.float64)), 1.0)
     owner = np.minimum((middles / whole * count).astype(int), count - 1)
     return [np.flatnonzero(owner == number).tolist() for number in np.unique(owner)]
-
-
-def _holds_futures(block: Any) -> bool:
-    """Whether a Dask block is (partly) in the memory of workers already."""
-    if not hasattr(block, "dask"):
-        return False
-    import sys
-
-    if "distributed" not in sys.modules:
-        return False
-    from distributed.client import futures_of
-
-    return bool(futures_of(block))
 
 
 def _steps(arguments: tuple[Any, ...]) -> tuple[Any, ...]:

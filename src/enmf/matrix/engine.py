@@ -14,7 +14,8 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,7 @@ import numpy as np
 from enmf import parallel
 from enmf.matrix.blocks import Preparation, as_block
 from enmf.matrix.parts import Hand, Instruction, Lost, Packed, Sent, add, drop, make_part, published, run
-from enmf.matrix.sources import LazyBlock
+from enmf.matrix.sources import LazyBlock, holds_futures
 
 FAN_IN = 8  # partial sums added in one task
 HANDS = 8  # workers that are asked directly
@@ -99,8 +100,9 @@ class Engine:
         import dask
 
         work = dask.delayed(_look, pure=False)
-        self._wait_for_workers()
-        return self._repeated(lambda: self.client.compute([work(function, preparation, None, b) for b in blocks]))
+        with self._answering():
+            self._wait_for_workers()
+            return self._repeated(lambda: self.client.compute([work(function, preparation, None, b) for b in blocks]))
 
     def place(
         self,
@@ -117,17 +119,29 @@ class Engine:
             with parallel.share(len(given)) as (at_once, _):
                 self.parts = _computed(make_part, self._recipes, list(itertools.chain(*given)), at_once)
             return
-        self._homes = self._choose_homes(blocks)
-        self.parts = [self._make(part) for part in range(len(given))]
+        with self._answering():
+            self._homes = self._choose_homes(blocks)
+            self.parts = [self._make(part) for part in range(len(given))]
         self.find_homes()
 
     def _make(self, part: int) -> Any:
         """A part in the memory of its worker; what it is made of may be made elsewhere."""
+        near = {"workers": [self._homes[part]], "allow_other_workers": True}
+        return self._make_of(part, lambda block: self.client.compute(block, optimize_graph=False, **near))
+
+    def _make_anew(self, part: int) -> Any:
+        """The same by one task alone: once all workers were gone, the scheduler never resumes the tasks of blocks that
+        were to be made near one of them."""
+        return self._make_of(part, LazyBlock.of)
+
+    def _make_of(self, part: int, make_block: Callable[[Any], Any]) -> Any:
         blocks, *more = self._recipes[part]
-        where = {"workers": [self._homes[part]]}
-        how = {**where, "allow_other_workers": True, "optimize_graph": False}
-        ready = [self.client.compute(block, **how) if hasattr(block, "dask") else block for block in blocks]
-        return self.client.submit(make_part, ready, *more, **where, pure=False)
+        ready = [block if not hasattr(block, "dask") else self._at_hand(block) or make_block(block) for block in blocks]
+        return self.client.submit(make_part, ready, *more, workers=[self._homes[part]], pure=False)
+
+    def _at_hand(self, block: Any) -> Any:
+        """A block that workers hold already, or None."""
+        return self.client.compute(block, optimize_graph=False) if holds_futures(block) else None
 
     def _choose_homes(self, blocks: Sequence[Sequence[Any]]) -> list[str]:
         """A worker for each part: the one that holds most of its blocks, among those without a part."""
@@ -149,14 +163,18 @@ class Engine:
             with parallel.share(len(jobs)) as (at_once, threads):
                 fixed = [(self.name, job.part, Packed((job.program, job.outcome)), forget, threads) for job in jobs]
                 found = parallel.each(run, [(*f, self.parts[j.part]) for f, j in zip(fixed, jobs)], at_once)
-        elif self._hands:
-            found = self._ask_hands(jobs, forget)
         else:
-            homes = [self._homes[job.part] for job in jobs]
-            found = self._repeated(lambda: self._submit(jobs, forget, total), homes)
+            with self._answering():
+                found = self._ask_workers(jobs, forget, total)
         if total or any(isinstance(one, Lost) for one in found):
             return add(found)
         return found
+
+    def _ask_workers(self, jobs: Sequence[Job], forget: Sequence[int], total: bool) -> list[Any]:
+        if self._hands:
+            return self._ask_hands(jobs, forget)
+        homes = [self._homes[job.part] for job in jobs]
+        return self._repeated(lambda: self._submit(jobs, forget, total), homes)
 
     def _ask_hands(self, jobs: Sequence[Job], forget: Sequence[int]) -> list[Any]:
         asked = [self._ask(job, forget) for job in jobs]
@@ -188,10 +206,24 @@ class Engine:
                 raise
 
     def _gone(self, part: int) -> bool:
+        return self._homes[part] not in self._present()
+
+    def _present(self) -> dict[str, int]:
+        """The workers and their threads; none where the scheduler does not answer."""
         try:
-            return self._homes[part] not in self.client.nthreads()
-        except OSError:  # the scheduler does not answer
-            return True
+            return dict(self.client.nthreads()) if self.client.status == "running" else {}
+        except (OSError, AttributeError):  # a client that has just been closed has no scheduler
+            return {}
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        """What a client raises that has lost its scheduler, as `WorkersLost`."""
+        try:
+            yield
+        except Exception as problem:
+            if self.client.status == "running" or isinstance(problem, WorkersLost):
+                raise
+            raise WorkersLost(f"the Dask scheduler does not answer any more ({problem})") from problem
 
     def _submit(self, jobs: Sequence[Job], forget: Sequence[int], total: bool) -> list[Any]:
         parcel = _Parcel()
@@ -242,23 +274,46 @@ class Engine:
         """See that every part is in the memory of its worker, and ask for hands on them; at first and after a loss."""
         if self.client is None:
             return
-        for attempt in range(ATTEMPTS):
-            self._wait_for_workers()
-            workers = self.client.nthreads()
-            for part in [part for part, home in enumerate(self._homes) if home not in workers]:
-                self._homes[part] = min(workers, key=self._homes.count)
-                self.parts[part] = self._make(part)
-            if self._wait_for(self.parts, self._homes):
-                self._raise_errors()
-                where = self.client.who_has(self.parts)
-                if all(home in where.get(part.key, ()) for home, part in zip(self._homes, self.parts)):
-                    break
-            time.sleep(0.1 * 2**attempt)  # until the scheduler has noticed
-        else:
-            raise WorkersLost("workers were lost faster than the blocks of X could be made again")
+        with self._answering():
+            for attempt in range(ATTEMPTS):
+                if self._settle():
+                    return
+                time.sleep(0.1 * 2**attempt)  # until the scheduler has noticed
+        raise WorkersLost("workers were lost faster than the blocks of X could be made again")
+
+    def _settle(self) -> bool:
+        """Make the parts that are lost; whether all of them now are where they belong, with a hand on each."""
+        self._wait_for_workers()
+        workers = self._present()
+        if not workers:
+            return False
+        self._house(workers)
+        if not self._wait_for(self.parts, self._homes):
+            self.parts = [part if part.status == "finished" else None for part in self.parts]
+            return False
+        self._raise_errors()
+        where = self.client.who_has(self.parts)
+        if not all(home in where.get(part.key, ()) for home, part in zip(self._homes, self.parts)):
+            return False
         self._threads = [workers[home] for home in self._homes]
-        if len(self.parts) <= HANDS:
-            self._hands = self.client.gather([self._hand(number) for number in range(len(self.parts))])
+        return len(self.parts) > HANDS or self._take_hands()
+
+    def _house(self, workers: dict[str, int]) -> None:
+        """A worker for each part whose own is gone; there, and wherever one is missing, the part is made."""
+        self._hands = []
+        for part, home in enumerate(self._homes):
+            if home not in workers:
+                self._homes[part] = min(workers, key=self._homes.count)
+                self.parts[part] = None
+            if self.parts[part] is None:
+                self.parts[part] = self._make_anew(part)
+
+    def _take_hands(self) -> bool:
+        asked = [self._hand(number) for number in range(len(self.parts))]
+        if not self._wait_for(asked, self._homes) or any(hand.status != "finished" for hand in asked):
+            return False
+        self._hands = self.client.gather(asked)
+        return True
 
     def _raise_errors(self) -> None:
         """A block that cannot be read raises what reading it raised."""
@@ -277,9 +332,11 @@ class Engine:
         )
 
     def _wait_for(self, futures: list[Any], homes: Sequence[str] = ()) -> bool:
-        """Wait, and look now and then whether anybody is working; False when one of these workers is gone."""
+        """Wait, and look now and then whether anybody is working; False when one of these workers is gone, or when the
+        scheduler gives the work to nobody."""
         from distributed import wait
 
+        busy = time.monotonic()
         while True:
             try:
                 wait(futures, timeout=PATIENCE)
@@ -287,22 +344,19 @@ class Engine:
             except TimeoutError as late:
                 _forget_frames(late)
                 self._wait_for_workers()
-                if not set(homes) <= set(self.client.nthreads()):
+                if not set(homes) <= set(self._present()):
+                    return False
+                if any(self.client.processing().values()):
+                    busy = time.monotonic()
+                elif time.monotonic() - busy >= no_workers_timeout():
                     return False
 
     def _wait_for_workers(self) -> None:
         """Return at once where there is a worker; without one, wait for its return, not forever."""
-        import dask
-
-        patience = float(dask.config.get("enmf.no-workers-timeout", NO_WORKERS))
+        patience = no_workers_timeout()
         began = time.monotonic()
-        while True:
-            try:
-                if self.client.status == "running" and self.client.nthreads():
-                    return
-            except OSError:
-                pass  # the scheduler does not answer
-            if time.monotonic() - began >= patience:
+        while not self._present():
+            if time.monotonic() - began >= patience or self.client.status == "closed":
                 raise WorkersLost(f"no Dask worker is left, and none came back within {patience:g} seconds")
             time.sleep(min(0.5, patience))
 
@@ -314,18 +368,21 @@ class Engine:
         if self.client is None:
             arrays = [published(self.name, part, key) for part in range(len(heights))]
             return da.concatenate([da.from_array(array, chunks=array.shape) for array in arrays])
-        futures: list[Any] = [None] * len(heights)
+        with self._answering():
+            futures = self._publish_all(len(heights), key)
+        shapes = [(height, columns) for height in heights]
+        blocks = [da.from_delayed(dask.delayed(future), shape, dtype) for future, shape in zip(futures, shapes)]
+        return da.concatenate(blocks)
+
+    def _publish_all(self, parts: int, key: int) -> list[Any]:
+        futures: list[Any] = [None] * parts
         for _ in range(ATTEMPTS):  # another worker may have taken a task, to balance the load, and found no rows
             futures = [future or self._publish(part, key) for part, future in enumerate(futures)]
             self._wait_for(futures)
             futures = [future if future.status == "finished" else None for future in futures]
             if all(futures):
-                break
-        else:
-            raise WorkersLost("a worker was lost after the last iteration, and its rows of U with it")
-        shapes = [(height, columns) for height in heights]
-        blocks = [da.from_delayed(dask.delayed(future), shape, dtype) for future, shape in zip(futures, shapes)]
-        return da.concatenate(blocks)
+                return futures
+        raise WorkersLost("a worker was lost after the last iteration, and its rows of U with it")
 
     def _publish(self, part: int, key: int) -> Any:
         """Tried elsewhere when its worker is lost, to raise an error there: better than to wait forever."""
@@ -386,6 +443,18 @@ def _computed(function: Callable[..., Any], calls: Sequence[Any], blocks: Sequen
     tasks = [work(*arguments) for arguments in calls]
     how = {"scheduler": "sync"} if at_once == 1 else {"scheduler": "threads", "num_workers": at_once}
     return list(dask.compute(*tasks, **how, optimize_graph=False))
+
+
+def no_workers_timeout() -> float:
+    """Seconds, by Dask's setting enmf.no-workers-timeout: a number, or a text such as "5s"."""
+    import dask
+    from dask.utils import parse_timedelta
+
+    given = dask.config.get("enmf.no-workers-timeout", NO_WORKERS)
+    try:
+        return float(parse_timedelta(given))
+    except (KeyError, TypeError, ValueError):
+        raise ValueError(f"enmf.no-workers-timeout must be seconds or a text such as '5s', got {given!r}") from None
 
 
 def active_client() -> Any:

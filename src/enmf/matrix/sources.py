@@ -131,6 +131,19 @@ class LazyBlock:
         return dask.compute(self.delayed, scheduler="sync", optimize_graph=False)[0]
 
 
+def holds_futures(block: Any) -> bool:
+    """Whether a Dask block is (partly) in the memory of workers already."""
+    if not hasattr(block, "dask"):
+        return False
+    import sys
+
+    if "distributed" not in sys.modules:
+        return False
+    from distributed.client import futures_of
+
+    return bool(futures_of(block))
+
+
 def is_dask(X: Any) -> bool:
     return _family(X) == "dask"
 
