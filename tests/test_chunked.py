@@ -632,7 +632,8 @@ def test_losing_all_workers_is_one_error_that_keeps_the_factors(cluster):
     assert quiet(X, 8, init=(None, lost.V)).error == pytest.approx(wanted.error, rel=1e-6)
 
 
-def test_new_workers_take_over_when_all_were_lost_before_the_descent():
+@pytest.mark.parametrize("given", ["lazy", "persisted", "persisted in small chunks"])
+def test_new_workers_take_over_when_all_were_lost_before_the_descent(given):
     """Their blocks have tasks that Dask's scheduler keeps for a worker that is gone, once there was none at all."""
     X = load_digits().data
     with in_process(2) as client, dask.config.set({"enmf.no-workers-timeout": "20s"}):
@@ -644,7 +645,10 @@ def test_new_workers_take_over_when_all_were_lost_before_the_descent():
                     while len(client.nthreads()) != count:
                         time.sleep(0.05)
 
-        assert_same(quiet(in_chunks(X, 3), 8, callback=exchange), quiet(X, 8))
+        lazy = (
+            in_chunks(X, 3) if given == "lazy" else da.from_array(X, (100 if "small" in given else 700, 64)).persist()
+        )
+        assert_same(quiet(lazy, 8, callback=exchange), quiet(X, 8))
 
 
 @pytest.mark.parametrize("asked_directly", [True, False])
@@ -652,17 +656,14 @@ def test_new_workers_take_over_when_all_were_lost_before_the_descent():
 def test_losing_the_scheduler_is_losing_the_workers(phase, asked_directly, monkeypatch):
     if not asked_directly:
         monkeypatch.setattr("enmf.matrix.engine.HANDS", 0)
-    with (
-        dask.config.set({"enmf.no-workers-timeout": "500 ms"}),
-        in_process(2) as client,
-        pytest.raises(enmf.WorkersLost) as caught,
-    ):
+    with dask.config.set({"enmf.no-workers-timeout": "500 ms"}), in_process(2) as client:
 
         def close(progress):
             if progress.phase == phase and progress.iteration == 2:
                 client.cluster.close()
 
-        quiet(in_chunks(load_digits().data, 3), 8, callback=close)
+        with pytest.raises(enmf.WorkersLost) as caught:
+            quiet(in_chunks(load_digits().data, 3), 8, callback=close)
     assert (caught.value.V is not None) == (phase == "descent")
 
 

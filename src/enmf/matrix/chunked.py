@@ -27,7 +27,7 @@ from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.engine import Engine, Job, WorkersLost
 from enmf.matrix.parts import Instruction, Lost, Part
 from enmf.matrix.rows import Pieces, RowBlocks, Step, Value, program, resolved
-from enmf.matrix.sources import holds_futures
+from enmf.matrix.sources import is_held
 from enmf.matrix.sparse import SparseMatrix
 
 LOSSES = 5  # rows that may be found missing in one pass, each time with another worker gone
@@ -53,7 +53,7 @@ class ChunkedMatrix(Matrix):
         self._nonzeros = sum(survey.nonzeros for survey in surveys)
         self._squared_norm = float(sum(survey.squared_norm for survey in surveys))
         self.blocks = list(blocks)
-        self.kept = engine.holds(sum(survey.nbytes for survey in surveys)) or any(holds_futures(b) for b in blocks)
+        self.kept = engine.holds(sum(survey.nbytes for survey in surveys)) or any(map(is_held, blocks))
         groups = _divide([survey.nbytes for survey in surveys], engine.slots())
         tall = [[heights[i] for i in group] for group in groups]
         engine.place([[blocks[i] for i in group] for group in groups], tall, preparation, self.kept)

@@ -24,7 +24,7 @@ import numpy as np
 from enmf import parallel
 from enmf.matrix.blocks import Preparation, as_block
 from enmf.matrix.parts import Hand, Instruction, Lost, Packed, Sent, add, drop, make_part, published, run
-from enmf.matrix.sources import LazyBlock, holds_futures
+from enmf.matrix.sources import LazyBlock, futures_in, is_held
 
 FAN_IN = 8  # partial sums added in one task
 HANDS = 8  # workers that are asked directly
@@ -140,17 +140,18 @@ class Engine:
         return self.client.submit(make_part, ready, *more, workers=[self._homes[part]], pure=False)
 
     def _at_hand(self, block: Any) -> Any:
-        """A block that workers hold already, or None."""
-        return self.client.compute(block, optimize_graph=False) if holds_futures(block) else None
+        """A block that workers hold already, or can make of what they hold; None where they have nothing of it."""
+        for future in futures_in(block):
+            if future.key == block.key:
+                return future
+        return self.client.compute(block, optimize_graph=False) if is_held(block) else None
 
     def _choose_homes(self, blocks: Sequence[Sequence[Any]]) -> list[str]:
         """A worker for each part: the one that holds most of its blocks, among those without a part."""
-        from distributed.client import futures_of
-
         free: list[str] = []
         homes = []
         for part in blocks:
-            held = futures_of(list(part)) if any(hasattr(block, "key") for block in part) else []
+            held = [future for block in part for future in futures_in(block)]
             places = [place for who in (self.client.who_has(held).values() if held else ()) for place in who]
             free = free or list(self._workers())
             homes.append(max(free, key=places.count))

@@ -8,6 +8,7 @@ range of rows, never as data.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,17 +132,23 @@ class LazyBlock:
         return dask.compute(self.delayed, scheduler="sync", optimize_graph=False)[0]
 
 
-def holds_futures(block: Any) -> bool:
-    """Whether a Dask block is (partly) in the memory of workers already."""
-    if not hasattr(block, "dask"):
-        return False
-    import sys
-
-    if "distributed" not in sys.modules:
-        return False
+def futures_in(block: Any) -> list[Any]:
+    """What workers hold of a Dask block (or array) already: the block itself, or what it is made of."""
+    if not hasattr(block, "dask") or "distributed" not in sys.modules:
+        return []
     from distributed.client import futures_of
 
-    return bool(futures_of(block))
+    held = futures_of(block)
+    return [future for future in held if future.key == getattr(block, "key", None)] or held
+
+
+def is_held(block: Any) -> bool:
+    """Whether a Dask block can be had of the workers only: of their futures, or of keys that only they know."""
+    if not hasattr(block, "dask"):
+        return False
+    graph = dict(block.dask)
+    needed = {block.key, *(key for task in graph.values() for key in getattr(task, "dependencies", ()))}
+    return bool(futures_in(block)) or not needed <= set(graph)
 
 
 def is_dask(X: Any) -> bool:
@@ -223,7 +230,7 @@ def _natural(path: Path) -> list[tuple[int, str]]:
 
 def _open_dask(X: Any, block_bytes: BlockBytes) -> tuple[list[Any], int]:
     """One block for each row of chunks; many small ones are put together, so that tasks stay coarse."""
-    grid = X.to_delayed()
+    grid = X.to_delayed(optimize_graph=not futures_in(X))  # optimizing may lose futures of a persisted array
     rows, columns = grid.shape
     lines = [list(grid[i]) for i in range(rows)]
     known = not any(np.isnan(size) for size in X.chunks[0])
