@@ -19,12 +19,12 @@ import time
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from enmf import parallel
+from enmf.checkpoint import SavedFile, check_saved_factor
 from enmf.exterior.svd import Spectrum, sharpen, truncated_svd
 from enmf.factorization import factorize_problem
 from enmf.heldout import Factors, HeldOut, sample_side
@@ -302,36 +302,36 @@ class _Saved:
     """The checkpoint file: finished ranks, and the factors from which the next one starts."""
 
     def __init__(self, path: str | os.PathLike[str], about: dict[str, Any]) -> None:
-        self.path, self.about = Path(path), about
+        self.file, self.about = SavedFile(path), about
 
     def load(self, ranks: list[int]) -> tuple[list[Row], list[Factors] | None]:
-        if not self.path.exists():
+        if not self.file.path.exists():
             return [], None
-        with np.load(self.path) as content:
-            found = json.loads(str(content["about"]))
-            rows = json.loads(str(content["rows"]))
-            factors = [(content[f"U{f}"], content[f"V{f}"]) for f in range(found["folds"])]
+        with self.file.reading() as content:
+            self._check_about(dict(json.loads(str(content["about"]))))
+            rows = [dict(row) for row in json.loads(str(content["rows"]))]
+            done = [int(row["rank"]) for row in rows]
+            factors = [_saved_pair(content, fold, done[-1]) for fold in range(self.about["folds"])]
+            missing = [rank for rank in ranks if rank < done[-1] and rank not in done]
+            if missing:
+                raise ValueError(
+                    f"it has reached rank {done[-1]} without rank {missing[0]}; only larger ranks can be added"
+                )
+        return rows, factors
+
+    def _check_about(self, found: dict[str, Any]) -> None:
         for key, value in self.about.items():
             if found.get(key) != value:
-                raise ValueError(
-                    f"the checkpoint {str(self.path)!r} belongs to another sweep: its {key} is {found.get(key)!r}, "
-                    f"here it is {value!r}. Choose another file, or delete it"
-                )
-        last = rows[-1]["rank"]
-        missing = [rank for rank in ranks if rank < last and rank not in {row["rank"] for row in rows}]
-        if missing:
-            raise ValueError(
-                f"the checkpoint {str(self.path)!r} has reached rank {last} without rank {missing[0]}; only larger "
-                "ranks can be added. Choose another file, or delete it"
-            )
-        return rows, factors
+                raise ValueError(f"it belongs to another sweep, its {key} is {found.get(key)!r}, here it is {value!r}")
 
     def save(self, rows: list[Row], factors: list[Factors]) -> None:
         arrays: dict[str, Any] = {f"{name}{f}": F for f, pair in enumerate(factors) for name, F in zip("UV", pair)}
-        part = self.path.with_name(f"{self.path.name}.{os.getpid()}.part")
-        with open(part, "wb") as file:
-            np.savez(file, about=np.array(json.dumps(self.about)), rows=np.array(json.dumps(rows)), **arrays)
-        os.replace(part, self.path)
+        self.file.write(about=np.array(json.dumps(self.about)), rows=np.array(json.dumps(rows)), **arrays)
+
+
+def _saved_pair(content: Any, fold: int, rank: int) -> Factors:
+    U, V = (check_saved_factor(content[f"{name}{fold}"], f"{name}{fold}", None, rank) for name in "UV")
+    return U, V
 
 
 def _tables(rows: list[Row]) -> tuple[pandas.DataFrame, pandas.DataFrame]:
