@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from enmf.result import Result
 
 BAD_INPUT, NOT_CONVERGED, INTERRUPTED = 2, 3, 130
-DONE = ("global_optimum", "converged", "target_reached")
+DONE = ("global_optimum", "exact", "converged", "target_reached")
 
 
 class _Guarded(TyperGroup):

@@ -189,7 +189,7 @@ def complete_problem(
                 it.set_U(solve_rows_exactly(X, it.V, penalty.rows))
             result = finish(it, status, None, rotation, monitor, problem.scale, rng, bound=False, exact_U=False)
     result = replace(result, certificate=in_units_of_weights(result.certificate, problem.weight_unit))
-    warn_about_end(result, stopping, monitor.interrupted and callback is None)
+    warn_about_end(result, stopping, monitor.interrupted and callback is None, bool(penalty))
     return result
 
 
