@@ -17,7 +17,6 @@ from enmf.matrix.rows import fortran
 from enmf.stopping import PROVEN, exactness
 from enmf.uniqueness import Uniqueness, uniqueness
 
-
 TEN_DIGITS = 1e-5  # share of ||X||² from which a difference of sums of that size has ten digits
 
 

@@ -1,10 +1,10 @@
 """When a run ends, and what each word promises.
 
 global_optimum   error <= (1 + PROVEN) bound: no factorization of this rank, nonnegative or not, has an error that is
-                 smaller by more than the share PROVEN. The bound is rigorous (`enmf.exterior.svd`); error = bound = 0 is
-                 the case of an X reproduced to the last digit.
-exact            error <= exactness(dtype) ||X||: U Vᵀ is X up to this share of it. A closer one may exist, by no more than
-                 that.
+                 smaller by more than the share PROVEN. The bound is rigorous (`enmf.exterior.svd`); error = bound = 0
+                 is the case of an X reproduced to the last digit.
+exact            error <= exactness(dtype) ||X||: U Vᵀ is X up to this share of it. A closer one may exist, by no more
+                 than that.
 converged        KKT residual <= tol (`effective_tol` where the error is small): stationary, which says nothing about
                  other minima
 target_reached   error <= target_error

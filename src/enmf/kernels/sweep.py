@@ -69,7 +69,7 @@ def sweep(start, stop, F, B, G, wall, max_sweeps, progress, skip):  # type: igno
     """Up to `max_sweeps` sweeps over the columns start..stop of F (r x n), in place.
 
     A block of columns stops early when a sweep changed it by less than `progress` times the first sweep.
-    Components with skip[k] stay as they are. So do those with G_kk = 0 (or so small that it has no inverse), about which
+    Components with skip[k] stay as they are. So do those with G_kk = 0 (or too small for an inverse), about which
     nothing can be said, except where a penalty (b < 0) sends them to zero.
     """
     work, right, line, H = block_arrays(G)

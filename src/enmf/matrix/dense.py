@@ -47,8 +47,11 @@ class DenseMatrix(Matrix):
         return parallel.matmul(np.asfortranarray(U).T, self.array).T
 
     def _gram_times_in_double(self, Q: np.ndarray) -> np.ndarray:
-        blocks = (self.array[rows].astype(np.float64) for rows in row_blocks(*self.shape))
-        return sum(parallel.matmul(block.T, parallel.matmul(block, Q)) for block in blocks)
+        out = np.zeros(Q.shape)
+        for rows in row_blocks(*self.shape):
+            block = self.array[rows].astype(np.float64)
+            out += parallel.matmul(block.T, parallel.matmul(block, Q))
+        return out
 
     @property
     def allows_one_pass(self) -> bool:

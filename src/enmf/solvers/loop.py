@@ -11,7 +11,6 @@ from enmf.optimality import kkt_residual
 from enmf.solvers.base import Method
 from enmf.stopping import Monitor
 
-
 PROVEN_OR_STATIONARY = ("global_optimum", "exact", "converged")
 
 
