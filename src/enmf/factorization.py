@@ -456,8 +456,8 @@ def finish(
         status = "global_optimum" if certificate.globally_optimal else "exact" if certificate.exact else status
     root = np.asarray(math.sqrt(scale), X.dtype)
     return Result(
-        U=X.public(it.U * root),
-        V=np.ascontiguousarray(it.V * root),
+        U=X.public(_without_subnormals(it.U * root)),
+        V=np.ascontiguousarray(_without_subnormals(it.V * root)),
         status=status,
         n_iter=monitor.phases["descent"].iterations if "descent" in monitor.phases else 0,
         certificate=in_users_units(certificate, scale),
@@ -466,6 +466,13 @@ def finish(
         rotation=rotation,
         spectrum=spectrum,
     )
+
+
+@by_rows
+def _without_subnormals(F: np.ndarray) -> np.ndarray:
+    """Entries at the end of the number range, which depend on the unit of X, are zeros; in place."""
+    F[F < np.finfo(F.dtype).tiny] = 0
+    return F
 
 
 def in_users_units(certificate: Certificate, scale: float) -> Certificate:
