@@ -456,8 +456,8 @@ def finish(
         status = "global_optimum" if certificate.globally_optimal else "exact" if certificate.exact else status
     root = np.asarray(math.sqrt(scale), X.dtype)
     return Result(
-        U=X.public(_without_subnormals(it.U * root)),
-        V=np.ascontiguousarray(_without_subnormals(it.V * root)),
+        U=X.public(_without_dust(it.U, it.U.max(axis=0)) * root),
+        V=np.ascontiguousarray(_without_dust(it.V, it.V.max(axis=0)) * root),
         status=status,
         n_iter=monitor.phases["descent"].iterations if "descent" in monitor.phases else 0,
         certificate=in_users_units(certificate, scale),
@@ -469,10 +469,10 @@ def finish(
 
 
 @by_rows
-def _without_subnormals(F: np.ndarray) -> np.ndarray:
-    """Entries at the end of the number range, which depend on the unit of X, are zeros; in place."""
-    F[F < np.finfo(F.dtype).tiny] = 0
-    return F
+def _without_dust(F: np.ndarray, largest: np.ndarray) -> np.ndarray:
+    """Zeros for entries of no weight beside the `largest` of their column: near the end of the number range they would
+    depend on the unit of X."""
+    return np.where(F < np.finfo(F.dtype).eps ** 4 * largest, 0, F)
 
 
 def in_users_units(certificate: Certificate, scale: float) -> Certificate:
