@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -167,7 +168,7 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def inverse_transform(self, X: Any) -> np.ndarray:
         """W H for given W."""
         check_is_fitted(self)
-        W = np.asarray(X)
+        W = X if sp.issparse(X) or hasattr(X, "iloc") else np.asarray(X)  # a DataFrame keeps its index
         if W.ndim != 2 or W.shape[1] != self.n_components_:
             raise ValueError(f"W must have shape (n_samples, {self.n_components_}), got {W.shape}")
         return W @ self.components_

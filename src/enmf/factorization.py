@@ -41,6 +41,7 @@ from enmf.validation import (
     check_rank,
     check_threads,
     make_rng,
+    names_in,
     warn_outside,
 )
 
@@ -164,7 +165,8 @@ def factorize(
     start = init if isinstance(init, str) or init is None else "given factors"
     limits = {"tol": tol, "max_iter": max_iter, "time_limit": time_limit, "target_error": target_error}
     settings = {"method": method, "init": start, **limits, "random_state": plain_seed(random_state), "preset": preset}
-    return replace(result, settings={**settings, **options})
+    rows, features = names_in(X)
+    return replace(result, settings={**settings, **options}, row_names=rows, feature_names=features)
 
 
 def plain_seed(random_state: Any) -> Any:

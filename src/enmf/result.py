@@ -43,6 +43,8 @@ class Result:
         The SVD that was computed, in the units of the work matrix.
     settings : dict
         Method, limits, seed and options of the run, as plain values.
+    row_names, feature_names : list of str or None
+        Names of the rows and columns of X, where it was a pandas or polars frame.
     """
 
     U: np.ndarray
@@ -55,6 +57,8 @@ class Result:
     rotation: Rotation | None = field(default=None, repr=False)
     spectrum: Spectrum | None = field(default=None, repr=False)
     settings: dict[str, Any] = field(default_factory=dict, repr=False)
+    row_names: list[str] | None = field(default=None, repr=False)
+    feature_names: list[str] | None = field(default=None, repr=False)
 
     @property
     def error(self) -> float:
