@@ -133,7 +133,7 @@ class PolarsLike:
 def test_names_of_a_frame_stay_with_its_result(data, tmp_path):
     X = data[0].set_axis([f"text{i}" for i in range(80)])
     known = enmf.factorize(X, 3, random_state=0)
-    gaps = enmf.complete(X.mask(X > X.quantile(0.9).max()), 3, random_state=0)
+    gaps = enmf.complete(X.mask(X.quantile(0.9).max() < X), 3, random_state=0)
     polars = enmf.factorize(PolarsLike(X.to_numpy(), NAMES), 3, random_state=0)
     agreed = enmf.consensus(X, 3, n_runs=3, threshold=2.0)
     for result in (known, gaps, polars, agreed):

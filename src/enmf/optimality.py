@@ -14,6 +14,7 @@ import numpy as np
 from enmf.components import Component, component_table, describe_components
 from enmf.iterate import GradientMeasure, Iterate
 from enmf.matrix.rows import fortran
+from enmf.notebook import html_table
 from enmf.stopping import reached_bound
 from enmf.uniqueness import Uniqueness, uniqueness
 
@@ -124,7 +125,8 @@ class Certificate:
         """The certificate and one line for each component."""
         return f"{self}\n\n{component_table(self.components)}"
 
-    def __str__(self) -> str:
+    def facts(self) -> list[tuple[str, str]]:
+        """What is known, in words: a name and a value each."""
         known = self.lower_bound > 0 or self.globally_optimal
         optimal = "yes: the bound is met" if self.globally_optimal else "not proven"
         stationary = f"{'yes' if self.stationary else 'no'} (tolerance {self.tol:.0e})"
@@ -148,8 +150,15 @@ class Certificate:
             rows.append(("duplicated components", ", ".join(map(str, self.duplicated_components))))
         if self.fixed is not None:
             rows.append(("fixed factor", f"{self.fixed}; the KKT figures are those of the other one"))
+        return rows
+
+    def __str__(self) -> str:
+        rows = self.facts()
         width = max(len(name) for name, _ in rows)
         return "\n".join(["Certificate", *(f"  {name:<{width}}  {value}" for name, value in rows)])
+
+    def _repr_html_(self) -> str:
+        return html_table("Certificate", self.facts())
 
 
 def make_certificate(it: Iterate, lower_bound: float, tol: float, fixed: str | None = None) -> Certificate:

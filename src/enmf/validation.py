@@ -69,6 +69,16 @@ def check_problem(X: Any, dtype: Any = None, memory_limit: Any = None) -> Proble
     return Problem(SparseMatrix(array) if sp.issparse(array) else DenseMatrix(array), scale)
 
 
+def check_values(X: Any, shape: tuple[int, int]) -> Any:
+    """The numbers of X for looking at them, CSR or ndarray with NaN where they are missing; None if read in blocks."""
+    if is_lazy(X):
+        return None
+    values = _check_sparse(X, None) if sp.issparse(X) else _check_dense(X, None)
+    if values.shape != shape:
+        raise ValueError(f"X has shape {values.shape}, the factors belong to a matrix of shape {shape}")
+    return values
+
+
 def names_in(X: Any) -> tuple[list[str] | None, list[str] | None]:
     """Names of the rows and of the columns of a pandas or polars frame, None where there are none."""
     if not hasattr(X, "columns"):
