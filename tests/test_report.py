@@ -180,6 +180,21 @@ def test_data_of_any_kind_can_be_looked_at(tmp_path):
         result.report(tmp_path / "r.html", X.astype(object).replace({3: "three"}))
 
 
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_the_unit_of_the_data_does_not_matter(tmp_path, unit):
+    X = np.random.default_rng(0).random((20, 12))
+    first, other = (
+        Path(enmf.factorize(c * X, 3, random_state=0).report(tmp_path / "r.html", c * X)).read_text()
+        for c in (1.0, unit)
+    )
+
+    def figures(page):
+        return re.findall(r"[\d.]+", text_of(page[page.index("worst of 20 rows") : page.index("<h2>Settings")]))
+
+    assert len(figures(first)) > 50
+    assert figures(other) == figures(first)
+
+
 @pytest.mark.parametrize("hidden", ["nan", "unstored", "mask"])
 def test_what_was_not_observed_is_not_held_against_the_fit(tmp_path, hidden):
     rng = np.random.default_rng(0)
@@ -257,15 +272,16 @@ def test_notebooks_show_tables(digits):
         assert "<script" not in shown
 
 
-@pytest.mark.parametrize("kind", ["dense", "sparse", "gaps", "unstored"])
+@pytest.mark.parametrize("kind", ["dense", "sparse", "gaps", "unstored", "stored gaps"])
 def test_residuals_are_those_of_the_entries(kind):
     rng = np.random.default_rng(0)
     X = rng.random((30, 20)) * (rng.random((30, 20)) < 0.5)
     U, V = rng.random((30, 3)), rng.random((20, 3))
     known = np.ones(X.shape, dtype=bool) if kind in ("dense", "sparse") else X > 0
-    given = {"dense": X, "sparse": sp.csr_array(X), "gaps": np.where(known, X, np.nan), "unstored": sp.csr_array(X)}[
-        kind
-    ]
+    known = rng.random(X.shape) < 0.8 if kind == "stored gaps" else known
+    gaps = np.where(known, X, np.nan)
+    forms = {"dense": X, "sparse": sp.csr_array(X), "gaps": gaps, "unstored": sp.csr_array(X)}
+    given = forms.get(kind, sp.csr_array(gaps))
     squared = np.where(known, (X - U @ V.T) ** 2, 0)
     whole = np.where(known, X**2, 0)
     found = residuals(given, U, V, missing=kind == "unstored")

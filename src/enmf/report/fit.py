@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import html
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from enmf.factorization import in_users_units
 from enmf.matrix.base import row_blocks
 from enmf.report.axes import Axis
 from enmf.report.numbers import percent, shortened
@@ -45,6 +46,7 @@ def fit_section(
     result: Result, X: Any, rows: Axis, columns: Axis, shape: tuple[int, int] | None, spectrum: bool
 ) -> str:
     """Everything that needs the data themselves."""
+    result, X = _in_range(result, X)
     missing = result.settings.get("missing") == "unstored"
     in_rows, in_columns, of_rows, of_columns = residuals(X, result.U, result.V, missing)
     sides = Residual(rows, in_rows, of_rows), Residual(columns, in_columns, of_columns)
@@ -57,16 +59,31 @@ def fit_section(
     return _disagreement(result, sides[0]) + picture + "".join(_side(side) for side in sides)
 
 
+def _in_range(result: Result, X: Any) -> tuple[Result, Any]:
+    """The same in another unit, where squares of the entries would leave the number range."""
+    values = X.data if sp.issparse(X) else X
+    unit = float(np.nanmax(values, initial=0.0))
+    if unit == 0 or 1e-70 <= unit <= 1e70:
+        return result, X
+    root = np.sqrt(unit)
+    certificate = in_users_units(result.certificate, 1 / unit)
+    return replace(result, U=result.U / root, V=result.V / root, certificate=certificate), X / unit
+
+
 def residuals(X: Any, U: np.ndarray, V: np.ndarray, missing: bool = False) -> tuple[np.ndarray, ...]:
     """Sums of squares of X - U Vᵀ and of X by rows and by columns; over the stored or known entries where `missing`."""
     U, V = U.astype(np.float64), V.astype(np.float64)
     if sp.issparse(X) and not missing:
-        X = sp.csr_array(X)
+        X, holes = _split(sp.csr_array(X))
         squares = X.multiply(X)
         of_rows, of_columns = np.asarray(squares.sum(axis=1)).ravel(), np.asarray(squares.sum(axis=0)).ravel()
         UtU, VtV = U.T @ U, V.T @ V
         rows = of_rows - 2 * np.einsum("ij,ij->i", X @ V, U) + np.einsum("ij,ij->i", U @ VtV, U)
         columns = of_columns - 2 * np.einsum("ij,ij->i", X.T @ U, V) + np.einsum("ij,ij->i", V @ UtU, V)
+        i, j = holes
+        unseen = np.einsum("ij,ij->i", U[i], V[j]) ** 2
+        rows -= np.bincount(i, unseen, len(rows))
+        columns -= np.bincount(j, unseen, len(columns))
         return np.maximum(rows, 0), np.maximum(columns, 0), of_rows, of_columns
     n, m = X.shape
     rows, columns, of_rows, of_columns = np.zeros(n), np.zeros(m), np.zeros(n), np.zeros(m)
@@ -91,6 +108,15 @@ def residuals(X: Any, U: np.ndarray, V: np.ndarray, missing: bool = False) -> tu
         columns += squared.sum(axis=0)
         of_columns += (part * part).sum(axis=0)
     return rows, columns, of_rows, of_columns
+
+
+def _split(X: sp.csr_array) -> tuple[sp.csr_array, tuple[np.ndarray, np.ndarray]]:
+    """X with zeros for the stored NaN, and where these are: missing entries among known zeros."""
+    bad = np.isnan(X.data)
+    if not bad.any():
+        return X, (np.empty(0, np.int64), np.empty(0, np.int64))
+    i, j = (places[bad] for places in sp.coo_array(X).coords)
+    return sp.csr_array((np.nan_to_num(X.data), X.indices, X.indptr), X.shape), (i, j)
 
 
 def _disagreement(result: Result, rows: Residual) -> str:
@@ -187,6 +213,7 @@ def _means(X: Any, P: sp.csr_array, Q: sp.csr_array, missing: bool) -> np.ndarra
     for block in row_blocks(*X.shape):
         part = X[block]
         if sp.issparse(part):
+            part = _split(part)[0]
             there = sp.csr_array((np.ones(part.nnz), part.indices, part.indptr), part.shape) if missing else None
         else:
             part, there = np.nan_to_num(part), sp.csr_array(~np.isnan(part), dtype=np.float64)
