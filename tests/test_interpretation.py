@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import enmf
+import problems
 from enmf.consensus import local_density
 from enmf.tables import load_result, save_result
 
@@ -120,21 +121,11 @@ def test_clustergram():
     matplotlib.pyplot.close("all")
 
 
-class PolarsLike:
-    """What a polars frame shows of itself: names of columns, none of rows."""
-
-    def __init__(self, values, columns):
-        self.values, self.columns, self.shape = values, columns, values.shape
-
-    def __array__(self, dtype=None, copy=None):
-        return self.values
-
-
 def test_names_of_a_frame_stay_with_its_result(data, tmp_path):
     X = data[0].set_axis([f"text{i}" for i in range(80)])
     known = enmf.factorize(X, 3, random_state=0)
     gaps = enmf.complete(X.mask(X.quantile(0.9).max() < X), 3, random_state=0)
-    polars = enmf.factorize(PolarsLike(X.to_numpy(), NAMES), 3, random_state=0)
+    polars = enmf.factorize(problems.PolarsLike(X.to_numpy(), NAMES), 3, random_state=0)
     agreed = enmf.consensus(X, 3, n_runs=3, threshold=2.0)
     for result in (known, gaps, polars, agreed):
         assert list(result.components_frame().columns) == NAMES

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
 import enmf
+import problems
 from enmf.report import write
 from enmf.report.fit import residuals
 from enmf.report.numbers import column, explained, percent, shortened, ticks, times
@@ -172,7 +173,8 @@ def test_data_of_any_kind_can_be_looked_at(tmp_path):
     X = pd.DataFrame(np.random.default_rng(0).integers(0, 5, (20, 8)), columns=list("abcdefgh"))
     result = enmf.factorize(X, 2, random_state=0)
     wanted = text_of(Path(result.report(tmp_path / "r.html", X)).read_text())
-    for other in (X.astype(object), X.astype("category"), sp.coo_array(X.to_numpy()), X.to_numpy().tolist()):
+    frames = X.astype(object), X.astype("category"), problems.PolarsLike(X.to_numpy(), list(X.columns))
+    for other in (*frames, sp.coo_array(X.to_numpy()), X.to_numpy().tolist()):
         assert text_of(Path(result.report(tmp_path / "r.html", other)).read_text()) == wanted
     with pytest.raises(ValueError, match=r"X has shape \(20, 7\), the factors belong to a matrix of shape \(20, 8\)"):
         result.report(tmp_path / "r.html", X.iloc[:, 1:])

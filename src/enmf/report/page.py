@@ -413,7 +413,7 @@ def _comparison(results: list[Result], names: list[str]) -> str:
         c = result.certificate
         seconds = sum(phase.seconds for phase in result.phases.values())
         ratio = times(c.ratio) if c.lower_bound > 0 or c.globally_optimal else "not known"
-        rows.append((name, c.rank, result.status, 100 * c.relative_error, ratio, c.kkt, seconds))
+        rows.append((name, c.rank, result.status, 100 * c.relative_error, ratio, f"{c.kkt:.1e}", seconds))
     heads = ("result", "rank", "status", "error, % of ‖X‖", "error / bound", "KKT residual", "seconds")
     pairs = []
     for k, result in enumerate(results):
