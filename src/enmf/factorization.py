@@ -41,6 +41,7 @@ from enmf.validation import (
     check_rank,
     check_threads,
     make_rng,
+    names_in,
     warn_outside,
 )
 
@@ -164,7 +165,8 @@ def factorize(
     start = init if isinstance(init, str) or init is None else "given factors"
     limits = {"tol": tol, "max_iter": max_iter, "time_limit": time_limit, "target_error": target_error}
     settings = {"method": method, "init": start, **limits, "random_state": plain_seed(random_state), "preset": preset}
-    return replace(result, settings={**settings, **options})
+    rows, features = names_in(X)
+    return replace(result, settings={**settings, **options}, row_names=rows, feature_names=features)
 
 
 def plain_seed(random_state: Any) -> Any:
@@ -472,7 +474,8 @@ def finish(
 def _without_dust(F: np.ndarray, largest: np.ndarray) -> np.ndarray:
     """Zeros for entries of no weight beside the `largest` of their column: near the end of the number range they would
     depend on the unit of X."""
-    return np.where(F < np.finfo(F.dtype).eps ** 4 * largest, 0, F)
+    dust = np.finfo(F.dtype).eps ** 4 * largest
+    return np.where(F < dust, 0, F)
 
 
 def in_users_units(certificate: Certificate, scale: float) -> Certificate:

@@ -14,6 +14,7 @@ import numpy as np
 from enmf.components import Component, component_table, describe_components
 from enmf.iterate import GradientMeasure, Iterate
 from enmf.matrix.rows import fortran
+from enmf.notebook import html_table
 from enmf.stopping import PROVEN, exactness
 from enmf.uniqueness import Uniqueness, uniqueness
 
@@ -133,8 +134,14 @@ class Certificate:
         """The certificate and one line for each component."""
         return f"{self}\n\n{component_table(self.components)}"
 
-    def __str__(self) -> str:
-        known = self.lower_bound > 0 or self.globally_optimal or self.exact
+    @property
+    def bounded(self) -> bool:
+        """Whether a bound is known, or none is needed because the factorization is exact."""
+        return self.lower_bound > 0 or self.globally_optimal or self.exact
+
+    def facts(self) -> list[tuple[str, str]]:
+        """What is known, in words: a name and a value each."""
+        known = self.bounded
         optimal = f"yes: the error is within {PROVEN:.0e} of the bound" if self.globally_optimal else "not proven"
         if self.exact and not self.globally_optimal:
             optimal = "exact: UVᵀ is X up to rounding"
@@ -159,8 +166,15 @@ class Certificate:
             rows.append(("duplicated components", ", ".join(map(str, self.duplicated_components))))
         if self.fixed is not None:
             rows.append(("fixed factor", f"{self.fixed}; the KKT figures are those of the other one"))
+        return rows
+
+    def __str__(self) -> str:
+        rows = self.facts()
         width = max(len(name) for name, _ in rows)
         return "\n".join(["Certificate", *(f"  {name:<{width}}  {value}" for name, value in rows)])
+
+    def _repr_html_(self) -> str:
+        return html_table("Certificate", self.facts())
 
 
 def make_certificate(it: Iterate, lower_bound: float, tol: float, fixed: str | None = None) -> Certificate:

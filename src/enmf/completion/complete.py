@@ -33,6 +33,7 @@ from enmf.validation import (
     check_ridge,
     check_threads,
     make_rng,
+    names_in,
     warn_outside,
 )
 
@@ -135,7 +136,8 @@ def complete(
     limits = {"tol": tol, "max_iter": max_iter, "time_limit": time_limit, "target_error": target_error}
     settings = {"method": method, "init": start, **limits, "random_state": plain_seed(random_state)}
     of_data = {"missing": missing if isinstance(missing, str) else None, "ridge": ridge, "ridge_scaling": ridge_scaling}
-    return replace(result, settings={**settings, **of_data, **options})
+    rows, features = names_in(X)
+    return replace(result, settings={**settings, **of_data, **options}, row_names=rows, feature_names=features)
 
 
 def complete_problem(
