@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from enmf.result import Result
 
 BAD_INPUT, NOT_CONVERGED, INTERRUPTED = 2, 3, 130
-DONE = ("global_optimum", "converged", "target_reached")
+DONE = ("global_optimum", "exact", "converged", "target_reached")
 
 
 class _Guarded(TyperGroup):
@@ -550,7 +550,9 @@ def _finish(
     if report is not None:
         names = {"row_names": table.rows, "column_names": table.columns, "image_shape": shape}
         whole = hasattr(table.values, "ndim") and not hasattr(table.values, "chunks")
-        written.append(result.report(report, table.values if whole else None, command=_command(), **names))
+        source = None if table.source == tables.STDIN else Path(table.source).name
+        values = table.values if whole else None
+        written.append(result.report(report, values, command=_command(), source=source, **names))
     if not quiet:
         print(f"status: {result.status}")
         print(result.certificate)

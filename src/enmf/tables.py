@@ -375,7 +375,8 @@ def _read_names(source: str, wanted: int, of: str, what: str) -> list[str]:
 
 
 def save_result(path: str, result: Result, rows: list[str] | None, columns: list[str] | None) -> None:
-    """Factors, names and everything else that is known, in one npz file without pickles."""
+    """Factors, names (of the file, or of the frame that was factorized) and all that is known, without pickles."""
+    rows, columns = rows or result.row_names, columns or result.feature_names
     about = {
         "status": result.status,
         "n_iter": result.n_iter,
@@ -416,8 +417,12 @@ def load_result(source: str) -> tuple[Result | tuple[np.ndarray, np.ndarray], li
     )
     trace = Trace(TraceRow._make(math.nan if value is None else value for value in row) for row in about["trace"])
     phases = {name: Phase(**phase) for name, phase in about["phases"].items()}
+    settings = about.get("settings", {})
     result = Result(
-        U, V, about["status"], about["n_iter"], certificate, trace, phases, settings=about.get("settings", {})
+        *(U, V, about["status"], about["n_iter"], certificate, trace, phases),
+        settings=settings,
+        row_names=rows,
+        feature_names=columns,
     )
     return result, rows, columns
 
