@@ -206,6 +206,7 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def _fit(self, X: Any, W: Any, H: Any) -> np.ndarray:
         check_loss(self.beta_loss)
+        stopping = check_limits(self.tol, self.max_iter, self.time_limit, self.target_error)
         problem = check_problem(X, memory_limit=self.memory_limit)
         validate_data(self, X=_with_shape(X, problem), skip_check_array=True)
         n, m = problem.X.shape
@@ -215,7 +216,7 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             self._rank(n, m, start),
             SOLVERS.get(self.solver, self.solver),
             init=start,
-            stopping=check_limits(self.tol, self.max_iter, self.time_limit, self.target_error),
+            stopping=stopping,
             random_state=self.random_state,
             n_threads=check_threads(self.n_threads),
             callback=self.callback,

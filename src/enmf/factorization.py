@@ -16,7 +16,7 @@ from enmf import parallel, registry
 from enmf.checkpoint import Checkpoint
 from enmf.exterior.pipeline import PAPER, ExteriorOptions, exterior_start
 from enmf.exterior.rotation import Rotation
-from enmf.exterior.svd import Spectrum, plan, sharpen, truncated_svd
+from enmf.exterior.svd import Spectrum, bound_passes, plan, sharpen, truncated_svd
 from enmf.iterate import Iterate, Penalty
 from enmf.matrix import ChunkedMatrix, Matrix
 from enmf.matrix.engine import WorkersLost
@@ -95,7 +95,8 @@ def factorize(
     max_iter : int
         Largest number of descent iterations.
     time_limit : float, optional
-        Seconds after which the factors reached so far are returned.
+        Seconds after which the factors reached so far are returned. They count from the call; a bound that would take
+        longer is left out (`Certificate.bound_skipped`).
     target_error : float, optional
         End as soon as ||X - U Vᵀ||_F is at most this.
     random_state : int, RandomState, Generator or None
@@ -146,12 +147,13 @@ def factorize(
     >>> result.certificate.stationary
     True
     """
+    stopping = check_limits(tol, max_iter, time_limit, target_error)
     result = factorize_problem(
         check_problem(X, dtype, memory_limit),
         rank,
         method,
         init=init,
-        stopping=check_limits(tol, max_iter, time_limit, target_error),
+        stopping=stopping,
         random_state=random_state,
         n_threads=check_threads(n_threads),
         callback=callback,
@@ -448,12 +450,14 @@ def finish(
         if exact_U:
             it.V_changed()  # the product anew: U must depend on X and V alone
             it.set_U(solve_nnls(*it.normal_U()))
-        if bound and not monitor.interrupted and rank < min(X.shape) and X.squared_norm() > 0:
+        wanted = bound and not monitor.interrupted and rank < min(X.shape) and X.squared_norm() > 0
+        skipped = wanted and not monitor.affords(bound_passes(X, spectrum, rank))
+        if wanted and not skipped:
             if spectrum is None:
                 spectrum = truncated_svd(X, rank, rng=rng)
             spectrum = sharpen(X, spectrum, rng=rng)
         lower_bound = spectrum.lower_bound(rank) if spectrum is not None else 0.0
-        certificate = make_certificate(it, lower_bound, monitor.stopping.tol)
+        certificate = replace(make_certificate(it, lower_bound, monitor.stopping.tol), bound_skipped=skipped)
     if status in ("exact", "converged", "stalled", "max_iter"):
         status = "global_optimum" if certificate.globally_optimal else "exact" if certificate.exact else status
     root = np.asarray(math.sqrt(scale), X.dtype)

@@ -98,6 +98,9 @@ class Certificate:
     observed : int or None
         Number of observed entries, of a problem with missing entries, weights or a ridge: error, shares and KKT figures
         are then those of the observed entries, weighted, the ridge included in the KKT figures.
+    bound_skipped : bool
+        True where the bound was left out because it would have exceeded the time limit; `lower_bound` is 0 then, which
+        is a bound too.
     """
 
     error: float
@@ -119,6 +122,7 @@ class Certificate:
     fixed: str | None = None
     observed: int | None = None
     exact: bool = False
+    bound_skipped: bool = False
 
     @property
     def duplicated_components(self) -> tuple[int, ...]:
@@ -145,11 +149,12 @@ class Certificate:
         optimal = f"yes: the error is within {PROVEN:.0e} of the bound" if self.globally_optimal else "not proven"
         if self.exact and not self.globally_optimal:
             optimal = "exact: UVᵀ is X up to rounding"
+        unknown = "not computed: it would have exceeded time_limit" if self.bound_skipped else "not known"
         stationary = f"{'yes' if self.stationary else 'no'} (tolerance {self.tol:.0e})"
         rows = [
             ("rank", f"{self.rank}"),
             ("error ||X - UVᵀ||", f"{self.error:.6g}   ({100 * self.relative_error:.4g} % of ||X||)"),
-            ("best possible (SVD bound)", f"{self.lower_bound:.6g}" if known else "not known"),
+            ("best possible (SVD bound)", f"{self.lower_bound:.6g}" if known else unknown),
             ("error / bound", f"{self.ratio:.6f}" if known else "not known"),
             ("KKT residual (scale-free)", f"{self.kkt:.2e}"),
             ("KKT products (max, sum)", f"{self.kkt_max:.2e}, {self.kkt_sum:.2e}"),

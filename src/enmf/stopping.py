@@ -35,6 +35,7 @@ from enmf.trace import Phase, Trace, TraceRow
 STATUSES = ("global_optimum", "exact", "converged", "target_reached", "max_iter", "timeout", "stalled", "interrupted")
 PROVEN = 1e-6  # share of the bound by which the error of a "global_optimum" may exceed it
 EXACT = 1e-8  # share of ||X|| up to which the error of a double precision factorization is called exact
+GRACE = 0.1  # share of the time limit by which what is worth it may be late
 SMALL_ERROR = 0.01  # relative error below which the tolerance shrinks with the error
 
 
@@ -47,6 +48,7 @@ class Stopping:
     time_limit: float | None = None
     target_error: float | None = None
     patience: int = 100  # iterations without progress until a run counts as stalled
+    began: float | None = None  # time.perf_counter() from which time_limit counts; None: from the Monitor's beginning
 
 
 @dataclass(frozen=True)
@@ -109,9 +111,20 @@ class Monitor:
             self.X.passes = passes
             self._measuring += time.perf_counter() - began
 
-    def _timed_out(self) -> bool:
+    def _time_left(self) -> float:
         limit = self.stopping.time_limit
-        return limit is not None and time.perf_counter() - self._start >= limit
+        began = self._start if self.stopping.began is None else self.stopping.began
+        return math.inf if limit is None else limit - (time.perf_counter() - began)
+
+    def _timed_out(self) -> bool:
+        return self._time_left() <= 0
+
+    def affords(self, passes: float) -> bool:
+        """Whether so many passes end about in time, by those of this run so far."""
+        phase = self.phases.get("descent", Phase())
+        known = phase if phase.passes else sum(self.phases.values(), Phase())
+        left = self._time_left() + GRACE * (self.stopping.time_limit or 0.0)
+        return passes == 0 or passes * known.seconds / max(known.passes, 1) < left
 
     def out_of_time(self) -> bool:
         """Asked between iterations of phases that cannot return factors yet."""

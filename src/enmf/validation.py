@@ -6,6 +6,7 @@ import math
 import numbers
 import re
 import sys
+import time
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -603,12 +604,12 @@ def check_count(name: str, value: Any, *, low: int) -> int:
 
 
 def check_limits(tol: Any, max_iter: Any, time_limit: Any, target_error: Any) -> Stopping:
-    """The numbers that end a run."""
+    """The numbers that end a run. The time limit counts from here: ask for them before looking at X."""
     check_number("tol", tol, low=0.0)
     check_number("max_iter", max_iter, low=0, integer=True)
     check_number("time_limit", time_limit, low=0.0, optional=True)
     check_number("target_error", target_error, low=0.0, optional=True)
-    return Stopping(float(tol), int(max_iter), time_limit, target_error)
+    return Stopping(float(tol), int(max_iter), time_limit, target_error, began=time.perf_counter())
 
 
 def check_threads(n_threads: Any) -> int | None:

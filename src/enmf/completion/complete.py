@@ -117,6 +117,7 @@ def complete(
     >>> bool(abs(result.U @ result.V.T - truth).max() < 1e-3)
     True
     """
+    stopping = check_limits(tol, max_iter, time_limit, target_error)
     result = complete_problem(
         check_masked_problem(X, missing, mask, weights, dtype),
         rank,
@@ -124,7 +125,7 @@ def complete(
         ridge=ridge,
         ridge_scaling=ridge_scaling,
         init=init,
-        stopping=check_limits(tol, max_iter, time_limit, target_error),
+        stopping=stopping,
         random_state=random_state,
         n_threads=check_threads(n_threads),
         callback=callback,

@@ -125,6 +125,7 @@ class ENMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             Weights of the observed entries.
         """
         check_range(self.clip)
+        stopping = check_limits(self.tol, self.max_iter, self.time_limit, self.target_error)
         problem = check_masked_problem(X, None if mask is not None else self.missing, mask, weights)
         validate_data(self, X=X, skip_check_array=True)
         result = complete_problem(
@@ -134,7 +135,7 @@ class ENMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             ridge=self.ridge,
             ridge_scaling=self.ridge_scaling,
             init=self.init,
-            stopping=check_limits(self.tol, self.max_iter, self.time_limit, self.target_error),
+            stopping=stopping,
             random_state=self.random_state,
             n_threads=check_threads(self.n_threads),
             callback=self.callback,

@@ -41,6 +41,7 @@ REFINED = 1e-6  # its last step reduces the error by less
 WELL_CONDITIONED = 1e-3  # least over largest singular value of a block whose squares keep enough digits
 LARGEST = 7  # columns of the basis of `refine`, in widths
 NORM_BLOCK = 8  # independent starts of the norm estimate
+POWER_ITERATIONS = 3  # that improve a randomized SVD before it gives a bound
 NORM_STEPS = 8  # Lanczos steps of the norm estimate
 
 
@@ -190,7 +191,19 @@ def power(X: Matrix, first: Spectrum, iterations: float) -> Spectrum:
     return _fix_signs(replace(first, U=U, s=s, V=V))
 
 
-def sharpen(X: Matrix, spectrum: Spectrum, *, rng: np.random.Generator, power_iterations: int = 3) -> Spectrum:
+def bound_passes(X: Matrix, spectrum: Spectrum | None, rank: int) -> float:
+    """About how many passes with columns of this number a bound takes, given a spectrum or none."""
+    if spectrum is not None and spectrum.kind == "exact":
+        return 0.0
+    if spectrum is None and plan(X, rank)[0] == "exact":
+        return min(X.shape) / rank
+    steps = POWER_ITERATIONS + 1 + NORM_STEPS + (2 if spectrum is None else 0)
+    return 2.0 * steps
+
+
+def sharpen(
+    X: Matrix, spectrum: Spectrum, *, rng: np.random.Generator, power_iterations: int = POWER_ITERATIONS
+) -> Spectrum:
     """Give an iterative spectrum a rigorous bound; a randomized one is improved by some power iterations first.
 
     Costs 2 passes for each product with XᵀX; those of the norm estimate have few columns.
