@@ -30,8 +30,8 @@ SHOWN_PARTS = 60
 CURVE = 300  # points of a spectrum
 CELLS = 400  # of a heat map, across
 MEANING = {
-    "global_optimum": "The result is proven to be the best possible: the error of no other factorization of this rank is "
-    "smaller by more than a millionth.",
+    "global_optimum": "The result is proven to be the best possible: no factorization of this rank has an error that "
+    "is smaller by more than a millionth.",
     "exact": "The components reproduce the data up to rounding.",
     "converged": "The run converged: small changes of the factors cannot improve the result.",
     "target_reached": "The run ended at the error that was asked for.",
