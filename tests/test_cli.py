@@ -103,7 +103,8 @@ def test_factorize_from_every_format(tmp_path):
     table = frame()
     expected = enmf.factorize(table.to_numpy(), 3, random_state=0)
     for name in write_all(tmp_path, table):
-        done = (run if name == "x.mtx.gz" else within)("factorize", name, "--rank", 3, "--out", "f.npz", cwd=tmp_path)
+        call = run if name == "x.mtx.gz" else within
+        done = call("factorize", name, "--rank", 3, "--out", "f.npz", "--force", cwd=tmp_path)
         assert done.returncode == 0, (name, done.stderr)
         assert done.stderr == ""  # quiet where nobody looks
         assert f"status: {expected.status}" in done.stdout
@@ -162,8 +163,9 @@ def test_complete_a_table_with_gaps_and_a_list_of_triplets(tmp_path):
     listed.to_csv(tmp_path / "list.csv", index=False)
     estimates = []
     for name, more in (("gaps.csv", []), ("list.csv", ["--triplets"])):
-        done = run("complete", name, *more, "--rank", 2, "--predict", "p.csv", cwd=tmp_path)
+        done = run("complete", name, *more, "--rank", 2, "--predict", "p.csv", "--force", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines()[-1].endswith(", p.csv")  # written: the estimates too
         found = pd.read_csv(tmp_path / "p.csv").set_index(["row", "column"])["estimate"]
         assert len(found) == gaps.sum()
         truth = np.array([table.loc[place] for place in found.index])

@@ -21,6 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from enmf.equivalence import compare
+from enmf.files import whole_file
 from enmf.matrix.base import row_blocks
 from enmf.report.pictures import Line, chart, png, shrunk
 from enmf.result import Result
@@ -98,7 +99,8 @@ def write(
     else:
         body = _single(held[0], X, rows, columns, image_shape, _kind(kind, image_shape, columns), command)
         heading = title or f"Factorization of {n} x {m} numbers into {held[0].U.shape[1]} components"
-    Path(path).write_text(_document(heading, body), encoding="utf-8")
+    with whole_file(path) as place:
+        Path(place).write_text(_document(heading, body), encoding="utf-8")
     return str(path)
 
 
