@@ -152,8 +152,7 @@ def read_text(stored: Stored, kind: str, reading: Reading) -> tuple[Any, Layout]
 
     layout = look_at(stored, kind, reading)
     try:
-        names: dict[int, Any] = {} if layout.index is None else {layout.index: str}
-        frame = layout.read(stored, converters=names)
+        frame = layout.read(stored, converters={} if layout.index is None else {layout.index: "={}".format})
     except pandas.errors.EmptyDataError:
         below = "there is a header but no data below it" if layout.header else "there is no data in the file"
         raise InputProblem(stored.source, below, "Export it again") from None
@@ -162,6 +161,8 @@ def read_text(stored: Stored, kind: str, reading: Reading) -> tuple[Any, Layout]
             stored.source, f"the lines differ in length ({_lengths(problem, layout)})", "Give every line the same "
             "number of fields, or skip lines above the table with --skip",
         ) from None  # fmt: skip
+    if layout.index is not None:
+        frame[layout.index] = [name[1:] for name in frame[layout.index]]  # behind a mark, NA is not taken for missing
     if frame.shape[1] > layout.width and frame.iloc[:, -1].isna().all():
         frame = frame.iloc[:, :-1]  # every line ends with a separator
     if frame.iloc[:, -1].isna().any():
