@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-
 
 def main() -> None:
     try:
         from enmf.cli import main as run
+
+        run()
     except KeyboardInterrupt:
-        sys.exit(130)
-    run()
+        raise SystemExit(130) from None
 
 
 if __name__ == "__main__":

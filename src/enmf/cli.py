@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import io
 import os
 import shlex
 import signal
@@ -300,7 +301,7 @@ def factorize(
     _check_not_inputs(checkpoint, [data])
     import numpy as np
 
-    import enmf
+    from enmf import factorize as work
 
     in_blocks = memory_limit is not None or scheduler is not None
     table = _open_blocks(data, in_blocks, reading) or _read(data, reading)
@@ -308,7 +309,7 @@ def factorize(
     _show(table, outputs.quiet)
     more: dict[str, Any] = {} if restarts is None else {"restarts": restarts}
     with _in_words_of(table), _workers_at(scheduler):
-        result = enmf.factorize(
+        result = work(
             table.values,
             rank,
             method,
@@ -357,14 +358,14 @@ def complete(
 ) -> None:
     """Factorize a table with missing entries; the factors estimate them."""
     outputs.check(data, [reading.row_names, reading.column_names], predict)
-    import enmf
+    from enmf import complete as work
 
     triplets = triplets or data.lower().endswith((".dat", "u.data"))
     table = _read(data, replace(reading, triplets=triplets))
     outputs.check_shape(table)
     _show(table, outputs.quiet)
     with _in_words_of(table, complete=True):
-        result = enmf.complete(
+        result = work(
             table.values,
             rank,
             missing="unstored" if triplets and missing is None else missing,
@@ -401,7 +402,7 @@ def certify(
     reading: Any,
 ) -> None:
     """How close to the best possible are factors from any library?"""
-    import enmf
+    from enmf import certify as work
     from enmf import tables
 
     table = _read(data, reading)
@@ -409,7 +410,7 @@ def certify(
     U, V = found if isinstance(found, tuple) else (found.U, found.V)
     _show(table, json)
     with _in_words_of(table):
-        certificate = enmf.certify(table.values, U, V, tol=tol)
+        certificate = work(table.values, U, V, tol=tol)
     print(tables.to_json(certificate.to_dict(), indent=1) if json else certificate.report())
 
 
@@ -457,9 +458,8 @@ def rank(
         raise InputProblem(out, "this is neither csv nor json", "Choose a name that ends in .csv or .json")
     if plot is not None:
         _check_picture(plot)
-    import enmf
     from enmf import tables
-    from enmf.rank import HEADER, format_row
+    from enmf.rank import HEADER, format_row, select_rank
 
     table = _read(data, reading)
     _show(table, quiet or json)
@@ -472,7 +472,7 @@ def rank(
             print(format_row(row["rank"], row), file=sys.stderr)
 
     with _in_words_of(table):
-        found = enmf.select_rank(
+        found = select_rank(
             table.values,
             wanted or _usual_ranks(table),
             folds=folds,
@@ -509,7 +509,7 @@ Examples
 def compare(
     factors: Annotated[
         list[str],
-        typer.Argument(metavar="FACTORS...", help="npz files with factors of the same data", show_default=False),
+        typer.Argument(metavar="FACTORS", help="npz files with factors of the same data", show_default=False),
     ],
     *,
     data: Annotated[str | None, _file("the data: gives the errors of both", metavar="DATA")] = None,
@@ -522,7 +522,7 @@ def compare(
     if len(factors) < 2:
         raise InputProblem(factors[0], "there is nothing to compare it with", "Name two files")
     _check_outputs([*factors, data, reading.row_names, reading.column_names], [report], force)
-    import enmf
+    from enmf import compare as work
     from enmf import tables
 
     found = [tables.load_result(path)[0] for path in factors]
@@ -536,7 +536,7 @@ def compare(
         _show(table, json)
     with _in_words_of(table) if table is not None else contextlib.nullcontext():
         X = None if table is None else table.values
-        pairs = [(factors[0], name, enmf.compare(found[0], other, X)) for name, other in zip(factors[1:], found[1:])]
+        pairs = [(factors[0], name, work(found[0], other, X)) for name, other in zip(factors[1:], found[1:])]
     if report is not None:
         from enmf.report import write
 
@@ -557,6 +557,7 @@ def bench(ctx: typer.Context) -> None:
     """Compare methods under one fair clock (as python -m enmf.bench)."""
     from enmf.bench.__main__ import main as run
 
+    _run_begins()
     raise typer.Exit(run(list(ctx.args), "enmf bench"))
 
 
@@ -565,6 +566,7 @@ def demo() -> None:
     """Factorize the handwritten digits that come with scikit-learn; the page is digits.html."""
     from enmf.demo import main as run
 
+    _run_begins()
     run()
 
 
@@ -607,24 +609,40 @@ def versions() -> dict[str, str]:
 
 
 def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # what the terminal cannot show must not end the command
     _listen()
     app()
 
 
 def _listen() -> None:
-    """SIGTERM, as batch systems send it, ends a run as Ctrl-C does: what was reached is written."""
+    """SIGTERM, as batch systems send it, ends a run as Ctrl-C does; before there is a run, both end the process."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and hasattr(signal, "pthread_sigmask"):
         # in the background of a shell: Ctrl-C stays out of reach, but there is a handler for SIGTERM to call
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGINT, _leave)
     signal.signal(signal.SIGTERM, _terminate)
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    """While modules are imported and data are read: an exception could get lost in there, and nothing is at stake."""
+    os.write(2, b"enmf: interrupted\n")
+    os._exit(_interrupted())
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:
     global _terminated
     _terminated = True
     handler = signal.getsignal(signal.SIGINT)
-    (handler if callable(handler) else signal.default_int_handler)(number, frame)
+    assert callable(handler)
+    handler(number, frame)
+
+
+def _run_begins() -> None:
+    """From now on an interrupt is an exception, which the run turns into the factors it has reached."""
+    if signal.getsignal(signal.SIGINT) is _leave:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _interrupted() -> int:
@@ -710,6 +728,7 @@ def _in_words_of(table: Table, complete: bool = False) -> Iterator[None]:
     """Warnings as one line each, problems with the file and its names."""
     from enmf.validation import EntryError
 
+    _run_begins()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -793,8 +812,10 @@ def _check_place(path: str) -> None:
     if not folder.is_dir():
         raise InputProblem(path, f"there is no folder {str(folder)!r} to write to", "Make it first")
     try:
-        there = os.path.lexists(path)
-        allowed = os.access(path if there else folder, os.W_OK) and not os.path.isdir(path)
+        os.stat(path)
+        allowed = os.access(path, os.W_OK) and not os.path.isdir(path)
+    except FileNotFoundError:
+        allowed = os.access(os.path.dirname(os.path.realpath(path)), os.W_OK)
     except OSError:  # a name that no file can have
         allowed = False
     if not allowed:

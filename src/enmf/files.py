@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
+
+_numbers = itertools.count()
 
 
 @contextlib.contextmanager
@@ -17,7 +20,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[str]:
     """
     target = Path(os.path.realpath(path))
     direct = target.exists() and not target.is_file()
-    part = target if direct else target.with_name(f".{target.stem}.{os.getpid()}.part{target.suffix}")
+    part = target if direct else target.with_name(f".enmf.{os.getpid()}.{next(_numbers)}.part{target.suffix[:20]}")
     try:
         yield str(part)
         if not direct:
