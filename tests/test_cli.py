@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ import enmf
 from enmf import tables
 from enmf.cli import app
 
+PARQUET = find_spec("pyarrow") is not None
 ENTRY = [sys.executable, "-m", "enmf.cli"]
 
 
@@ -64,14 +66,16 @@ def write_all(folder, table):
     table.to_csv(folder / "zipped.csv.gz")
     table.to_csv(folder / "r.csv", index_label=False)  # R: the header has one name less
     np.savetxt(folder / "plain.csv", values, delimiter=",")
-    table.to_parquet(folder / "x.parquet")
     np.save(folder / "x.npy", values)
     np.savez(folder / "x.npz", X=values, other=np.zeros((2, 2)))
     sp.save_npz(folder / "sparse.npz", sp.csr_array(values))
     scipy.io.mmwrite(folder / "x.mtx", sp.coo_array(values), precision=17)
     with gzip.open(folder / "x.mtx.gz", "wb") as file:
         file.write((folder / "x.mtx").read_bytes())
-    named = ["x.csv", "x.tsv", "semicolons.csv", "zipped.csv.gz", "r.csv", "x.parquet"]
+    named = ["x.csv", "x.tsv", "semicolons.csv", "zipped.csv.gz", "r.csv"]
+    if PARQUET:
+        table.to_parquet(folder / "x.parquet")
+        named.append("x.parquet")
     return {
         **dict.fromkeys(named, True),
         **dict.fromkeys(["plain.csv", "x.npy", "x.npz", "sparse.npz", "x.mtx", "x.mtx.gz"], False),
@@ -97,6 +101,11 @@ def test_h5ad(tmp_path):
     assert sp.issparse(found.values)
     assert within("factorize", "x.h5ad", "--rank", 2, cwd=tmp_path).returncode == 0
     assert (found.rows, found.columns) == (list(wanted.index), list(wanted.columns))
+    both = anndata.AnnData(wanted.to_numpy(), layers={"counts": np.ones(wanted.shape)})
+    both.write_h5ad(tmp_path / "layers.h5ad")
+    assert tables.read(str(tmp_path / "layers.h5ad"), layer="counts").values.max() == 1.0
+    with pytest.raises(tables.InputProblem, match=r"no layer 'raw'.*there are: counts"):
+        tables.read(str(tmp_path / "layers.h5ad"), layer="raw")
 
 
 def test_factorize_from_every_format(tmp_path):
@@ -184,7 +193,8 @@ def test_help_info_and_bench(tmp_path):
         assert done.returncode == 0, done
         assert max(map(len, done.stdout.splitlines())) <= 80
         assert "..." not in done.stdout.replace("csv|npy|...", "").replace("[ARGS]...", "").replace("{FACTORS}...", "")
-        assert "<" not in done.stdout.replace("DATA <str>", "").replace("FACTORS <str>", "")
+        assert "<int" not in done.stdout
+        assert "<float" not in done.stdout
     assert "usage: enmf bench" in run("bench", "--help", cwd=tmp_path).stdout
     facts = json.loads(run("info", "--json", cwd=tmp_path).stdout)
     assert facts["methods"] == enmf.methods()
@@ -297,8 +307,9 @@ def broken_files(folder):
     (folder / "huge.mtx").write_text(
         "%%MatrixMarket matrix coordinate real general\n1000000000 1000000000 2\n1 1 1.0\n5 5 2.0\n"
     )
-    table.to_parquet(folder / "whole.parquet")
-    (folder / "cut.parquet").write_bytes((folder / "whole.parquet").read_bytes()[:-200])
+    if PARQUET:
+        table.to_parquet(folder / "whole.parquet")
+        (folder / "cut.parquet").write_bytes((folder / "whole.parquet").read_bytes()[:-200])
     (folder / "cut.csv.gz").write_bytes(gzip.compress(table.to_csv().encode())[:-100])
     (folder / "wrong.mtx").write_text("%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 1.0\n")
 
@@ -320,7 +331,7 @@ BROKEN = {
     "objects.npy": ("cannot be read", "dtype. Check"),
     "huge.mtx": ("1000000000 rows", "memory"),
     "x.xlsx": ("not known", ".csv"),
-    "cut.parquet": ("cannot be read", "ending"),
+    **({"cut.parquet": ("cannot be read", "ending")} if PARQUET else {}),
     "cut.csv.gz": ("damaged", "again"),
     "wrong.npy": ("cannot be read",),
     "wrong.mtx": ("cannot be read",),

@@ -238,7 +238,7 @@ def _from_frame(frame: Any, names: Sequence[str] | None, index: int | None, read
     kept = [j for j in range(width) if j != index and j not in gone]
     if not kept:
         raise InputProblem(source, "there is no column of numbers", "See --index and --drop")
-    rows = None if index is None else [str(name) for name in frame[index]]
+    rows = None if index is None else [str(name) for name in frame[index].tolist()]
     part = frame if len(kept) == width else frame[kept]
     part = _as_numbers(part, kept, names, source)
     values = part.to_numpy(dtype=np.float64 if part.dtypes.nunique() > 1 else None)

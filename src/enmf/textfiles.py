@@ -162,7 +162,9 @@ def read_text(stored: Stored, kind: str, reading: Reading) -> tuple[Any, Layout]
             "number of fields, or skip lines above the table with --skip",
         ) from None  # fmt: skip
     if layout.index is not None:
-        frame[layout.index] = [name[1:] for name in frame[layout.index]]  # behind a mark, NA is not taken for missing
+        frame[layout.index] = [
+            name[1:] for name in frame[layout.index].tolist()
+        ]  # behind a mark, NA is not taken for missing
     if frame.shape[1] > layout.width and frame.iloc[:, -1].isna().all():
         frame = frame.iloc[:, :-1]  # every line ends with a separator
     if frame.iloc[:, -1].isna().any():
@@ -263,7 +265,7 @@ def _encoding(stored: Stored) -> str:
     for mark, name in MARKS:
         if head.startswith(mark):
             return name
-    if b"\0" in head:
+    if head.count(0) > len(head) // 3:
         return "utf-16-le" if head[1:2] == b"\0" else "utf-16-be"
     return "utf-8"
 
