@@ -590,6 +590,14 @@ def test_a_folder_of_10x_is_cells_by_genes(tmp_path):
     assert pd.read_csv(tmp_path / "sample.factors.V.csv", index_col=0).index[7] == "G7"
 
 
+def test_what_would_not_fit_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
+    np.savez_compressed(tmp_path / "bomb.npz", X=np.zeros((1000, 1000)))
+    sp.save_npz(tmp_path / "long.npz", sp.csr_array((200_000, 3)))
+    monkeypatch.setattr(tables, "_memory", lambda: 1e6)
+    refused(within("factorize", "bomb.npz", "-r", 2, cwd=tmp_path), "bomb.npz", "memory")
+    refused(within("factorize", "long.npz", "-r", 2, cwd=tmp_path), "long.npz", "200000 rows", "memory")
+
+
 def test_a_folder_of_nothing_is_refused(tmp_path):
     (tmp_path / "empty").mkdir()
     refused(within("factorize", "empty", "-r", 2, cwd=tmp_path), "empty", "parts", "10x")

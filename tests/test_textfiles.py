@@ -60,6 +60,8 @@ def test_the_running_numbers_that_pandas_writes_are_header_and_names(values, tmp
 def test_years_over_few_columns(tmp_path):
     check(read(tmp_path, "2000,2001,2002\n5,3,8\n1,2,3\n4,0,1\n"), [[5, 3, 8], [1, 2, 3], [4, 0, 1]], None,
           ["2000", "2001", "2002"])  # fmt: skip
+    check(read(tmp_path, "0,1,2\n50,43,58\n41,42,43\n44,40,41\n"), [[50, 43, 58], [41, 42, 43], [44, 40, 41]], None,
+          ["0", "1", "2"])  # fmt: skip
     text = "country,1990,2000\nFrance,5,3\nSpain,1,2\n"
     assert read(tmp_path, text, header=True).columns == ["1990", "2000"]
 
@@ -133,6 +135,7 @@ LAYOUTS = {
     "titles.csv": ("My export\nmade 2020, by hand\n\n" + as_csv(X, **named), named),
     "trailing.csv": (as_csv(X, **named).replace("\n", ",\n"), named),
     "below.csv": (as_csv(X, **named).replace("\n", ",\n").replace(",\n", "\n", 1), named),
+    "above.csv": (as_csv(X, **named).replace("\n", ",,\n", 1), named),
     "otu.tsv": ("# from biom\n#OTU ID" + as_csv(X, **named, sep="\t"), named),
     "breaks.csv": (as_csv(X, rows=SAMPLES, columns=["a\nb", *named["columns"][1:]]),
                    {"rows": SAMPLES, "columns": ["a\nb", *named["columns"][1:]]}),

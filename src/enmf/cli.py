@@ -745,8 +745,8 @@ def _in_words_of(table: Table, complete: bool = False) -> Iterator[None]:
         except (ValueError, TypeError) as problem:
             raise InputProblem(table.source, " ".join(str(problem).split()), "See --help") from None
         except MemoryError as problem:
-            raise InputProblem(table.source, f"does not fit into memory ({one_line(problem)})", "Use a smaller rank, "
-                               "float32, or --memory-limit with an npy file") from None  # fmt: skip
+            remedy = "Use a smaller rank, --dtype float32, or --memory-limit with an npy file"
+            raise InputProblem(table.source, f"does not fit into memory ({one_line(problem)})", remedy) from None
         finally:
             for warning in caught:
                 if issubclass(warning.category, (UserWarning, RuntimeWarning)):

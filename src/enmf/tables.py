@@ -33,7 +33,7 @@ from enmf.files import whole_file
 from enmf.messages import STDIN, InputProblem, one_line, outline, spoken
 from enmf.optimality import Certificate
 from enmf.result import Result
-from enmf.textfiles import Reading, Stored, column_number, look_at, read_text
+from enmf.textfiles import Reading, Stored, column_number, look_at, read_text, said_index
 from enmf.trace import Phase, Trace, TraceRow
 from enmf.uniqueness import Uniqueness
 
@@ -211,8 +211,8 @@ def _unreadable(source: str, problem: Exception) -> InputProblem:
 def _check_fits(source: str, n: int, m: int) -> None:
     """A few numbers in each row and column, as every factorization has, must fit into memory."""
     if 16 * (n + m) > _memory():
-        raise InputProblem(source, f"has {n} rows and {m} columns: factors of that size do not fit into memory",
-                           "Leave empty rows and columns out")  # fmt: skip
+        problem = f"has {n} rows and {m} columns: factors of that size do not fit into memory"
+        raise InputProblem(source, problem, "Leave empty rows and columns out")
 
 
 def _memory() -> float:
@@ -335,11 +335,7 @@ def _read_parquet(stored: Stored, kind: str, reading: Reading) -> Table:
     rows = None if isinstance(frame.index, pandas.RangeIndex) else [str(name) for name in frame.index]
     index = None
     if reading.index is not None:
-        index = (
-            None
-            if reading.index == "none"
-            else column_number(reading.index, names, len(names), "--index", stored.source)
-        )
+        index = said_index(reading.index, names, len(names), stored.source)
     elif rows is None and len(names) > 1 and not pandas.api.types.is_numeric_dtype(frame.iloc[:, 0]):
         index = 0
     frame = frame.set_axis(range(len(names)), axis=1)

@@ -82,7 +82,9 @@ class Stored:
         """From the beginning, unpacked where it is gzip, whatever the name."""
         with self._raw() as file:
             packed = file.read(2) == b"\x1f\x8b"
-        return gzip.open(self._raw()) if packed else self._raw()  # type: ignore[return-value]
+        if not packed:
+            return self._raw()
+        return gzip.open(self.source if self.held is None else io.BytesIO(self.held))  # type: ignore[return-value]
 
     def place(self) -> str | io.BytesIO:
         """For readers that open files by themselves: the name, or the bytes of a pipe."""
@@ -158,13 +160,13 @@ def read_text(stored: Stored, kind: str, reading: Reading) -> tuple[Any, Layout]
         raise InputProblem(stored.source, below, "Export it again") from None
     except pandas.errors.ParserError as problem:
         raise InputProblem(
-            stored.source, f"the lines differ in length ({_lengths(problem, layout)})", "Give every line the same "
-            "number of fields, or skip lines above the table with --skip",
-        ) from None  # fmt: skip
+            stored.source,
+            f"the lines differ in length ({_lengths(problem, layout)})",
+            "Give every line the same number of fields, or skip lines above the table with --skip",
+        ) from None
     if layout.index is not None:
-        frame[layout.index] = [
-            name[1:] for name in frame[layout.index].tolist()
-        ]  # behind a mark, NA is not taken for missing
+        # behind a mark, a name like NA was not taken for a missing one
+        frame[layout.index] = [name[1:] for name in frame[layout.index].tolist()]
     if frame.shape[1] > layout.width and frame.iloc[:, -1].isna().all():
         frame = frame.iloc[:, :-1]  # every line ends with a separator
     if frame.iloc[:, -1].isna().any():
@@ -172,7 +174,7 @@ def read_text(stored: Stored, kind: str, reading: Reading) -> tuple[Any, Layout]
     if frame.shape[1] != layout.width:
         raise InputProblem(
             stored.source,
-            f"the header has {layout.width} fields, the lines below have {frame.shape[1]}",
+            f"the first lines have {layout.width} fields, others {frame.shape[1]}",
             "Give every line the same number of fields",
         )
     return frame, layout
@@ -203,49 +205,48 @@ def look_at(stored: Stored, kind: str, reading: Reading) -> Layout:
     width = _width([cells for _, cells in rows])
     while reading.skip is None and len(rows) > 1 and _is_title(rows[0][1], rows[1][1], width, decimal):
         rows.pop(0)
-    return _arranged(rows, lines[:lead], width, (encoding, separator, decimal), reading, stored.source)
+    return _arranged(rows, lines[:lead], (encoding, separator, decimal), reading, stored.source)
 
 
 def _arranged(
-    rows: list[tuple[int, list[str]]],
-    above: list[str],
-    width: int,
-    marks: tuple[str, str, str],
-    reading: Reading,
-    source: str,
+    rows: list[tuple[int, list[str]]], above: list[str], marks: tuple[str, str, str], reading: Reading, source: str
 ) -> Layout:
     """Header and names: from the line at the top, the lines below it, and the last comment above it."""
     _, separator, decimal = marks
-    first, body = rows[0][1], [cells for _, cells in rows[1:] if len(cells) == width]
-    if body and width > 1 and all(not cells[-1].strip() for cells in body) and not "".join(first[width - 1 :]).strip():
-        width -= 1  # every line ends with a separator
-        first, body = first[:width], [cells[:width] for cells in body]
+    first, body, width = _columns([cells for _, cells in rows])
     numbers = [_mostly_numbers([cells[j] for cells in body], decimal) for j in range(width)]
     beside = bool(body) and len(first) == width - 1 and (not numbers[0] or _has_text(first, decimal))  # as R writes it
     header = reading.header
     if header is None:
         header = beside or _is_header(first, body, numbers, decimal)
-    names: list[str] | None = None
+    names = [""] * (width - len(first)) + [cell.strip() for cell in first[:width]] if header else None
     skipped = _before(rows)
-    if header:
-        names = [""] * (width - len(first)) + _stripped(first)[:width]
-    elif reading.header is None and above and (commented := _header_in_comment(above[-1], separator, width)):
-        names, skipped = commented, skipped - 1
-    index = _index(reading, names, width, source)
-    if index is None and reading.index is None and not reading.triplets and width > 1:
+    start = rows[0][0] if header else skipped
+    if names is None and reading.header is None and above:
+        names = _header_in_comment(above[-1], separator, width)
+        skipped -= names is not None
+    if reading.index is not None or reading.triplets or width == 1:
+        index = said_index(reading.index, names, width, source)
+    else:
         index = _shown_index(names, body if header else [first, *body], numbers, beside)
-    start = rows[0][0] if header else _before(rows)
     return Layout(*marks, start, skipped, width, names, index)
+
+
+def _columns(rows: list[list[str]]) -> tuple[list[str], list[list[str]], int]:
+    """The first line, the lines below it, and their width; a separator at the end of lines is no column."""
+    width = _width(rows)
+    first, body = rows[0], [cells for cells in rows[1:] if len(cells) == width]
+    if body and width > 1 and not any(cells[-1].strip() for cells in body) and not "".join(first[width - 1 :]).strip():
+        width -= 1
+    if not "".join(first[width:]).strip():
+        first = first[:width]
+    return first, [cells[:width] for cells in body], width
 
 
 def _before(rows: list[tuple[int, list[str]]]) -> int:
     """Lines before the first row: its own last line less its height, which is one unless a quoted cell has breaks."""
     number, cells = rows[0]
     return number - 1 - sum(cell.count("\n") for cell in cells)
-
-
-def _stripped(cells: list[str]) -> list[str]:
-    return [cell.strip() for cell in cells]
 
 
 def _said(reading: Reading) -> tuple[str | None, str | None]:
@@ -350,7 +351,7 @@ def _header_in_comment(line: str, separator: str, width: int) -> list[str] | Non
     if not line.startswith("#") or width < 2:
         return None
     cells = next((cells for _, cells in _rows([line.lstrip("# ")], separator)), [])
-    return _stripped(cells) if len(cells) == width else None
+    return [cell.strip() for cell in cells] if len(cells) == width else None
 
 
 def _is_header(first: list[str], body: list[list[str]], numbers: list[bool], decimal: str) -> bool:
@@ -378,7 +379,7 @@ def _stands_out(first: np.ndarray, below: list[np.ndarray]) -> bool:
     """Years, wavelengths, 0, 1, 2, ...: numbers that rise or fall all along, unlike the lines below.
 
     Ten numbers do not rise by chance. Fewer, but at least three, are a header where they are also evenly spaced (five
-    of them), whole above numbers that mostly are not, or larger than everything below.
+    of them), whole above numbers that mostly are not, or larger (or smaller) than everything below.
     """
     if len(first) < 3 or not below or not _is_monotone(first):
         return False
@@ -388,8 +389,8 @@ def _stands_out(first: np.ndarray, below: list[np.ndarray]) -> bool:
     steps = np.diff(first)
     even = len(first) >= 5 and np.ptp(steps) <= 1e-6 * np.abs(steps).max()
     whole = bool((first % 1 == 0).all()) and np.count_nonzero(values % 1) > len(values) / 2
-    above = bool(len(values)) and first.min() > values.max()
-    if even or whole or above:
+    outside = bool(len(values)) and (first.min() > values.max() or first.max() < values.min())
+    if even or whole or outside:
         return 2 * others <= len(below)
     return len(first) >= MANY and others == 0
 
@@ -407,10 +408,9 @@ def _shown_index(names: list[str] | None, body: list[list[str]], numbers: list[b
     return 0 if names is not None and _counts(column) else None
 
 
-def _index(reading: Reading, names: list[str] | None, width: int, source: str) -> int | None:
-    if reading.index is None or reading.index.lower() == "none":
-        return None
-    return column_number(reading.index, names, width, "--index", source)
+def said_index(wanted: str | None, names: Sequence[str] | None, width: int, source: str) -> int | None:
+    """The column of row names that the caller asks for."""
+    return None if wanted in (None, "none") else column_number(str(wanted), names, width, "--index", source)
 
 
 def column_number(wanted: str, names: Sequence[str] | None, width: int, option: str, source: str) -> int:
