@@ -42,18 +42,29 @@ def projected_gradient(U, G, B):
 
 
 def kkt(X, U, V):
-    """The definition: projected gradient at column-balanced factors over ||X||^1.5."""
+    """The definition: projected gradient at balanced factors over ||X||^1.5."""
     X = X.toarray() if hasattr(X, "toarray") else np.asarray(X, dtype=np.float64)
-    U, V = U.astype(np.float64), V.astype(np.float64)
-    u, v = np.linalg.norm(U, axis=0), np.linalg.norm(V, axis=0)
-    alive = (u > 0) & (v > 0)
-    U, V, u, v = U[:, alive], V[:, alive], u[alive], v[alive]
-    U, V = U * np.sqrt(v / u), V * np.sqrt(u / v)
+    U, V = balanced(U.astype(np.float64), V.astype(np.float64), np.linalg.norm(X))
     residual = U @ V.T - X
     dU, dV = residual @ V, residual.T @ U
     pU = np.where(U > 0, dU, np.minimum(dU, 0))
     pV = np.where(V > 0, dV, np.minimum(dV, 0))
     return np.sqrt((pU**2).sum() + (pV**2).sum()) / np.linalg.norm(X) ** 1.5
+
+
+def balanced(U, V, size):
+    """Columns of equal norm; one beside a zero column gets the norm sqrt(size)."""
+    U, V = U.copy(), V.copy()
+    for u, v in zip(U.T, V.T):
+        a, b = np.linalg.norm(u), np.linalg.norm(v)
+        if a > 0 and b > 0:
+            u *= np.sqrt(b / a)
+            v *= np.sqrt(a / b)
+        elif a > 0:
+            u *= np.sqrt(size) / a
+        elif b > 0:
+            v *= np.sqrt(size) / b
+    return U, V
 
 
 def bound(X, rank):
@@ -112,16 +123,13 @@ def general_admm(U, V, R2, rho, gamma, t, iterations):
 
 def certificate(X, U, V):
     """Error, bound and KKT figures of any factors, from their definitions."""
-    u, v = np.linalg.norm(U, axis=0), np.linalg.norm(V, axis=0)
-    alive = (u > 0) & (v > 0)
-    U, V, u, v, r = U[:, alive], V[:, alive], u[alive], v[alive], len(u)
-    U, V = U * np.sqrt(v / u), V * np.sqrt(u / v)
+    U, V = balanced(U, V, np.linalg.norm(X))
     R = U @ V.T - X
     dU, dV = R @ V, R.T @ U
-    products = np.concatenate([(dU * U).ravel(), (dV * V).ravel(), np.zeros(r - alive.sum())])
+    products = np.concatenate([(dU * U).ravel(), (dV * V).ravel()])
     return {
         "error": np.linalg.norm(R),
-        "lower_bound": min(bound(X, r), np.linalg.norm(R)),
+        "lower_bound": min(bound(X, U.shape[1]), np.linalg.norm(R)),
         "kkt": kkt(X, U, V),
         "kkt_max": products.max() if products.size else 0.0,
         "kkt_sum": products.sum(),

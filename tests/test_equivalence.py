@@ -253,3 +253,12 @@ def test_figures_are_tidy_tables():
         rows = figures.columns_along_a_run(X, 4, "hals", init="exterior", points=5, max_iter=200)
     assert rows[-1]["share_U"] == rows[-1]["share_V"] == 1.0
     assert abs(rows[-1]["error_difference"]) < 1e-3 * rows[-1]["error"]
+
+
+def test_against_data_that_are_all_zero():
+    ones, zeros = (np.ones((3, 1)), np.ones((2, 1))), (np.zeros((3, 1)), np.zeros((2, 1)))
+    X = np.zeros((3, 2))
+    assert enmf.compare(ones, ones, X).stationary_b is False
+    found = enmf.compare(ones, zeros, X)
+    assert found.stationary_b
+    assert found.error_a == pytest.approx(6**0.5)

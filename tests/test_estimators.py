@@ -187,3 +187,16 @@ def test_a_second_process_finds_the_kernels_compiled():
     hits, misses = map(int, out.split())
     assert hits >= 1
     assert misses == 0
+
+
+@pytest.mark.parametrize("store", [np.asarray, sp.csr_array, sp.csr_matrix, pd.DataFrame])
+def test_inverse_transform_gives_what_scikit_learn_gives(store):
+    X = problems.counts()
+    model, reference = ENMF(3, random_state=0), NMF(3, init="nndsvd")
+    W = model.fit_transform(X)
+    reference.fit(X)
+    found, wanted = model.inverse_transform(store(W)), reference.inverse_transform(store(W))
+    assert type(found) is type(wanted)
+    np.testing.assert_allclose(found, W @ model.components_)
+    with pytest.raises(ValueError, match="W must have shape"):
+        model.inverse_transform(store(W[:, :2]))

@@ -126,7 +126,7 @@ def test_a_bad_minimum_of_low_rank_data_is_left_by_another_start():
     """The certificate of exactly low-rank data says when a much better factorization exists."""
     X, _, _ = problems.unique_exact()
     result = enmf.factorize(X, 3, random_state=0)
-    assert result.status == "global_optimum"
+    assert result.status == "exact"
     assert result.certificate.relative_error <= 1e-8
 
 

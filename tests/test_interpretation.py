@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 
 import enmf
+import problems
 from enmf.consensus import local_density
+from enmf.tables import load_result, save_result
 
 NAMES = [f"word{j}" for j in range(12)]
 
@@ -117,3 +119,27 @@ def test_clustergram():
         distances[3, 7], np.linalg.norm(found.spectra[3] - found.spectra[7]), rtol=1e-6, atol=1e-6
     )
     matplotlib.pyplot.close("all")
+
+
+def test_names_of_a_frame_stay_with_its_result(data, tmp_path):
+    X = data[0].set_axis([f"text{i}" for i in range(80)])
+    known = enmf.factorize(X, 3, random_state=0)
+    gaps = enmf.complete(X.mask(X.quantile(0.9).max() < X), 3, random_state=0)
+    polars = enmf.factorize(problems.PolarsLike(X.to_numpy(), NAMES), 3, random_state=0)
+    agreed = enmf.consensus(X, 3, n_runs=3, threshold=2.0)
+    for result in (known, gaps, polars, agreed):
+        assert list(result.components_frame().columns) == NAMES
+        assert set(enmf.top_features(result)["feature"]) <= set(NAMES)
+    assert known.row_names == gaps.row_names == [f"text{i}" for i in range(80)]
+    assert polars.row_names is None
+    save_result(str(tmp_path / "r.npz"), known, None, None)
+    again = load_result(str(tmp_path / "r.npz"))[0]
+    assert (again.row_names, again.feature_names) == (known.row_names, NAMES)
+
+
+def test_numbers_of_rows_and_columns_are_no_names(data):
+    result = enmf.factorize(pd.DataFrame(data[0].to_numpy()), 3, random_state=0)
+    assert result.row_names is None
+    assert result.feature_names is None
+    wavelengths = pd.DataFrame(data[0].to_numpy(), columns=range(400, 520, 10))
+    assert enmf.factorize(wavelengths, 3, random_state=0).feature_names[:2] == ["400", "410"]

@@ -144,3 +144,13 @@ def test_plot():
     np.testing.assert_array_equal(axes[0].lines[0].get_ydata(), found.table["error"])
     assert axes[0].get_title() == f"suggested rank: {found.rank}"
     matplotlib.pyplot.close("all")
+
+
+@pytest.mark.parametrize(("rank", "seed"), [(4, 0), (4, 1), (4, 2), (5, 0)])
+def test_the_held_out_error_of_nearly_exact_data_is_that_of_their_noise(rank, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.gamma(1.0, 1.0, (60, rank)) @ rng.gamma(1.0, 1.0, (rank, 15))  # the largest entry stands out in its row
+    X = X * (1 + 0.01 * rng.standard_normal(X.shape))
+    found = enmf.select_rank(X, range(rank - 1, rank + 2))
+    assert found.rank == rank
+    assert 0.01 < found.table.loc[rank, "held_out"] < 0.03

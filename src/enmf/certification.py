@@ -91,7 +91,7 @@ def certify(
 
 def _certificate(it: Iterate, lower_bound: float, tol: float, fixed: str | None) -> Certificate:
     if not it.penalty:  # a penalty fixes the scale of the columns
-        balance(it, sort=False)
+        balance(it, sort=False, clear=False)
     return make_certificate(it, lower_bound, tol, fixed)
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from enmf.textfiles import Reading
 
 BAD_INPUT, NOT_CONVERGED, INTERRUPTED, TERMINATED = 2, 3, 130, 143
-DONE = ("global_optimum", "converged", "target_reached")
+DONE = ("global_optimum", "exact", "converged", "target_reached")
 NOT_FACTORS = (".csv", ".tsv", ".txt", ".npy", ".mtx", ".parquet", ".h5ad", ".json", ".html", ".png")
 _terminated = False
 
@@ -882,8 +882,10 @@ def _finish(result: Result, table: Table, outputs: Outputs, predict: str | None 
     if outputs.report is not None:
         names = {"row_names": table.rows, "column_names": table.columns, "image_shape": outputs.image_shape}
         whole = hasattr(table.values, "ndim") and not hasattr(table.values, "chunks")
+        source = None if table.source == STDIN else Path(table.source).name
+        options = {**names, "source": source, "command": _command()}
         X = table.values if whole else None
-        tables.writable(outputs.report, lambda place: result.report(place, X, command=_command(), **names))
+        tables.writable(outputs.report, lambda place: result.report(place, X, **options))
         written.append(outputs.report)
     if not outputs.quiet:
         print(f"status: {result.status}")

@@ -31,6 +31,7 @@ from enmf.validation import (
     check_rank,
     check_threads,
     make_rng,
+    names_in,
 )
 
 NEIGHBOURS = 0.3  # nearest neighbours of a component, as a share of the number of runs
@@ -60,6 +61,8 @@ class Consensus:
         Number of runs that found it.
     errors : ndarray of shape (n_runs,)
         ||X - U Vᵀ|| of each run.
+    feature_names : list of str or None
+        Names of the columns of X, where it was a pandas or polars frame.
     """
 
     U: np.ndarray = field(repr=False)
@@ -72,6 +75,7 @@ class Consensus:
     stability: np.ndarray
     support: np.ndarray
     errors: np.ndarray = field(repr=False)
+    feature_names: list[str] | None = field(default=None, repr=False)
 
     @property
     def error(self) -> float:
@@ -200,6 +204,7 @@ def consensus(
         stability=np.array([float(np.mean(spectra[labels == k] @ units[k])) for k in range(rank)]),
         support=np.array([len(np.unique(runs[labels == k])) for k in range(rank)]),
         errors=np.array([error for _, error in found]),
+        feature_names=names_in(X)[1],
     )
 
 

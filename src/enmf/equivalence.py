@@ -338,12 +338,16 @@ def _measure(X: Any, A: tuple[np.ndarray, np.ndarray], B: tuple[np.ndarray, np.n
         nonnegative = B[0].min() >= 0 and B[1].min() >= 0
         kkt = kkt_residual(Iterate(problem.X, B[0] / root, B[1] / root)) if nonnegative else None
     whole = math.sqrt(problem.X.squared_norm())
-    exact = errors[1] <= EXACT * whole
+    exact = errors[1] <= EXACT * whole  # the only stationary point where X is zero
+
+    def stationary(kkt: float) -> bool:
+        return exact or (whole > 0 and kkt <= effective_tol(STATIONARY, errors[1], whole))
+
     return _Measured(
         error_a=errors[0] * problem.scale,
         error_b=errors[1] * problem.scale,
         same_error=abs(errors[1] - errors[0]) <= SAME_ERROR * whole,
-        stationary_b=None if kkt is None else exact or kkt <= effective_tol(STATIONARY, errors[1], whole),
+        stationary_b=None if kkt is None else stationary(kkt),
     )
 
 

@@ -5,10 +5,12 @@ In scikit-learn's words X ~ W H with W = U and H = Vᵀ: samples in rows, `compo
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -167,7 +169,7 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def inverse_transform(self, X: Any) -> np.ndarray:
         """W H for given W."""
         check_is_fitted(self)
-        W = np.asarray(X)
+        W = X if sp.issparse(X) or hasattr(X, "iloc") else np.asarray(X)  # a DataFrame keeps its index
         if W.ndim != 2 or W.shape[1] != self.n_components_:
             raise ValueError(f"W must have shape (n_samples, {self.n_components_}), got {W.shape}")
         return W @ self.components_
@@ -188,6 +190,19 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
         check_is_fitted(self)
         return components_frame(self, names)
+
+    def report(self, path: str | os.PathLike[str], X: Any = None, **options: Any) -> str:
+        """Write one offline HTML page about the fit; returns its path.
+
+        X is what the model was fitted to; without it the page is about the components only.
+        The options are those of `enmf.report.write`: row_names, column_names, image_shape, kind, title, command,
+        source.
+        """
+        from enmf.report import write_model
+
+        check_is_fitted(self)
+        W = np.zeros((0, self.n_components_)) if X is None else self.transform(X)
+        return write_model(path, self, W, X, options)
 
     def _fit(self, X: Any, W: Any, H: Any) -> np.ndarray:
         check_loss(self.beta_loss)

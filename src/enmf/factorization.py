@@ -28,7 +28,7 @@ from enmf.result import Result
 from enmf.solvers.base import Method
 from enmf.solvers.loop import descend
 from enmf.solvers.nnls import solve_nnls
-from enmf.stopping import Monitor, Progress, Stopping, interruptible, reached_bound
+from enmf.stopping import Monitor, Progress, Stopping, interruptible
 from enmf.trace import Phase
 from enmf.validation import (
     Problem,
@@ -41,6 +41,7 @@ from enmf.validation import (
     check_rank,
     check_threads,
     make_rng,
+    names_in,
     warn_outside,
 )
 
@@ -164,7 +165,8 @@ def factorize(
     start = init if isinstance(init, str) or init is None else "given factors"
     limits = {"tol": tol, "max_iter": max_iter, "time_limit": time_limit, "target_error": target_error}
     settings = {"method": method, "init": start, **limits, "random_state": plain_seed(random_state), "preset": preset}
-    return replace(result, settings={**settings, **options})
+    rows, features = names_in(X)
+    return replace(result, settings={**settings, **options}, row_names=rows, feature_names=features)
 
 
 def plain_seed(random_state: Any) -> Any:
@@ -210,7 +212,7 @@ def factorize_problem(
             it, status, spectrum, rotation = _run(problem.X, rank, start, choices, penalty, monitor, rng, spectrum)
             del choices  # the method may hold rows of its own
             result = finish(it, status, spectrum, rotation, monitor, problem.scale, rng, bound, exact_U)
-    warn_about_end(result, stopping, monitor.interrupted and callback is None)
+    warn_about_end(result, stopping, monitor.interrupted and callback is None, bool(penalty))
     return result
 
 
@@ -390,7 +392,7 @@ def _is_global_optimum(it: Iterate, monitor: Monitor) -> bool:
         return False
     with monitor.phase("certificate"):
         error = math.sqrt(max(it.squared_error(), 0.0))
-    if not reached_bound(error, monitor.lower_bound, monitor.whole):
+    if monitor.proven(error) != "global_optimum":
         return False
     monitor.record(0, "certificate", error, math.nan, it.U, it.V)
     return True
@@ -436,6 +438,8 @@ def finish(
     """Order and scale of the components, bound, certificate, and the user's units."""
     X, rank = it.X, it.rank
     with monitor.phase("certificate"):
+        if not it.penalty and it.squared_error() > X.squared_norm():
+            it.fit_scale()  # a run that was cut short at a poor start is no worse than zero factors
         if it.penalty:
             size = np.sqrt(np.diag(it.UtU).astype(np.float64) * np.diag(it.VtV))
             it.arrange(np.argsort(-size, kind="stable"), np.ones(rank))
@@ -450,12 +454,12 @@ def finish(
             spectrum = sharpen(X, spectrum, rng=rng)
         lower_bound = spectrum.lower_bound(rank) if spectrum is not None else 0.0
         certificate = make_certificate(it, lower_bound, monitor.stopping.tol)
-    if certificate.globally_optimal and not it.penalty and status in ("converged", "stalled", "max_iter"):
-        status = "global_optimum"
+    if status in ("exact", "converged", "stalled", "max_iter"):
+        status = "global_optimum" if certificate.globally_optimal else "exact" if certificate.exact else status
     root = np.asarray(math.sqrt(scale), X.dtype)
     return Result(
-        U=X.public(it.U * root),
-        V=np.ascontiguousarray(it.V * root),
+        U=X.public(_without_dust(it.U, it.U.max(axis=0)) * root),
+        V=np.ascontiguousarray(_without_dust(it.V, it.V.max(axis=0)) * root),
         status=status,
         n_iter=monitor.phases["descent"].iterations if "descent" in monitor.phases else 0,
         certificate=in_users_units(certificate, scale),
@@ -464,6 +468,14 @@ def finish(
         rotation=rotation,
         spectrum=spectrum,
     )
+
+
+@by_rows
+def _without_dust(F: np.ndarray, largest: np.ndarray) -> np.ndarray:
+    """Zeros for entries of no weight beside the `largest` of their column: near the end of the number range they would
+    depend on the unit of X."""
+    dust = np.finfo(F.dtype).eps ** 4 * largest
+    return np.where(F < dust, 0, F)
 
 
 def in_users_units(certificate: Certificate, scale: float) -> Certificate:
@@ -481,7 +493,7 @@ def in_users_units(certificate: Certificate, scale: float) -> Certificate:
     )
 
 
-def warn_about_end(result: Result, stopping: Stopping, by_user: bool) -> None:
+def warn_about_end(result: Result, stopping: Stopping, by_user: bool, penalized: bool) -> None:
     """One warning for a run that did not end as wished, with the value reached and the remedy."""
     c = result.certificate
     if result.status == "max_iter" and stopping.tol > 0 and not c.stationary:
@@ -497,7 +509,8 @@ def warn_about_end(result: Result, stopping: Stopping, by_user: bool) -> None:
             ConvergenceWarning,
         )
     if len(c.dead_components) == c.rank and c.relative_error > 0:
-        warn_outside("all components are zero: the penalty outweighs the data. Decrease it")
+        remedy = "the penalty outweighs the data. Decrease it" if penalized else "another start may find better ones"
+        warn_outside(f"all components are zero: {remedy}")
     elif c.dead_components and c.relative_error > 1e-8:
         warn_outside(
             f"{len(c.dead_components)} of {c.rank} components are zero: a smaller rank gives the same error, "

@@ -2,8 +2,10 @@
 
 A tenth of the entries is hidden, the rest is completed (`enmf.complete`), and what was hidden is compared with U Vᵀ,
 
-    held-out error = ||X - U Vᵀ|| / ||X||     over the hidden entries, U Vᵀ cut to the largest
-                                                 visible entry of its row and of its column.
+    held-out error = ||X - U Vᵀ|| / ||X||     over the hidden entries.
+
+Factors of which few visible entries tell are held by a small ridge, and no estimate is above twice the largest visible
+entry of its row and column. Both are for fits that would be worthless anyway: at the true rank neither shows.
 
 More components always fit what they see better; what they do not see they fit better up to the true rank only. Every
 fold hides other entries and begins at random, so that its components also tell what recurs:
@@ -37,6 +39,8 @@ from enmf.stopping import Stopping
 from enmf.validation import check_masked_problem
 
 HIDDEN = 0.1  # share of the entries that a fold hides (less with more than ten folds)
+RIDGE = 1e-3  # of the root mean square of the entries: as large a share of ||X|| is taken off each component
+ABOVE = 2.0  # estimates may exceed what is visible beside them by this factor
 NEW_COMPONENTS = 0.5  # size of components that join a warm start, relative to those that are there
 LIMITS = Stopping(tol=1e-3, max_iter=200)
 SIDE_PER_RANK = 6  # a sample has at least so many rows and columns for each component
@@ -61,7 +65,7 @@ class Hidden:
     columns: np.ndarray
     values: np.ndarray
     weights: np.ndarray
-    limits: np.ndarray  # the smaller one of the largest visible entries of the row and of the column
+    limits: np.ndarray  # of the estimates
 
 
 class HeldOut:
@@ -74,6 +78,7 @@ class HeldOut:
         self.hidden = hide(self.sample, folds, rng)
         values = self.sample.data if sp.issparse(self.sample) else self.sample
         self.squared_norm = float(np.square(values, dtype=np.float64).sum())
+        self.ridge = RIDGE * math.sqrt(self.squared_norm / math.prod(self.sample.shape))
 
     def look(self, rank: int, before: list[Factors] | None, n_threads: int | None) -> Evidence:
         """Complete the sample at this rank in every fold; `before` are the factors of a smaller rank."""
@@ -96,7 +101,7 @@ class HeldOut:
             check_masked_problem(self.sample, missing=pattern if sp.issparse(self.sample) else pattern.toarray()),
             rank,
             "enmc",
-            ridge=0.0,
+            ridge=self.ridge,
             ridge_scaling="entries",
             init="random" if before is None else _enlarged(*before, rank, rng),
             stopping=LIMITS,
@@ -159,14 +164,18 @@ def hide(sample: Any, folds: int, rng: np.random.Generator) -> list[Hidden]:
 
 
 def _limits(coo: sp.coo_array, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """What an estimate may be at most: entries that a fit never saw do not limit its factors."""
+    """What an estimate may be at most.
+
+    Largest entries are hidden, too: cut to the second largest of their row or column, a few of them made most of the
+    held-out error of nearly exact data, however well they were estimated.
+    """
     width = coo.shape[1]
     i, j = coo.coords
     visible = ~np.isin(i.astype(np.int64) * width + j, rows * width + columns)
     largest = [np.zeros(length) for length in coo.shape]
     for top, index in zip(largest, (i, j)):
         np.maximum.at(top, index[visible], coo.data[visible])
-    return np.minimum(largest[0][rows], largest[1][columns])
+    return ABOVE * np.maximum(largest[0][rows], largest[1][columns])
 
 
 def _places_of_zeros(filled: np.ndarray, size: int, count: int, rng: np.random.Generator) -> np.ndarray:

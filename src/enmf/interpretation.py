@@ -31,9 +31,9 @@ def components_of(model: Any) -> np.ndarray:
 
 
 def names_of(model: Any, names: Any, count: int) -> list[str]:
-    """Names of the features: the given ones, those the estimator was fitted with, or numbers."""
+    """Names of the features: the given ones, those of the frame that was factorized, or numbers."""
     if names is None:
-        names = getattr(model, "feature_names_in_", None)
+        names = getattr(model, "feature_names_in_", getattr(model, "feature_names", None))
     if names is None:
         return [str(j) for j in range(count)]
     found = [str(name) for name in names]
@@ -49,7 +49,7 @@ def components_frame(model: Any, names: Any = None) -> pandas.DataFrame:
     ----------
     model : Result, estimator, pair (U, V) or array of shape (r, m)
     names : sequence of str, optional
-        Names of the m features. Default: those of the DataFrame that an estimator was fitted with, or numbers.
+        Names of the m features. Default: those of the DataFrame that was factorized, or numbers.
 
     Examples
     --------

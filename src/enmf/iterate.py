@@ -6,6 +6,7 @@ next also serves the error and the KKT residual of the step before: measuring co
 
 from __future__ import annotations
 
+import math
 import weakref
 from dataclasses import dataclass
 
@@ -19,6 +20,9 @@ from enmf.matrix.base import Momentum
 from enmf.matrix.rows import RowBlocks, by_rows, inner
 
 __all__ = ["GradientMeasure", "Iterate", "Penalty", "inner", "measure_gradient", "penalized"]
+
+
+APART = 1e12  # squared ratio of the norms of two columns of a component from which they are balanced
 
 
 @dataclass(frozen=True)
@@ -153,6 +157,31 @@ class Iterate:
         self._XtU = None if XtU is None else _arranged(XtU, order, up)
         self._UtU = None if UtU is None else UtU[pick] * np.outer(up, up)
         self._VtV = None if VtV is None else VtV[pick] * np.outer(down, down)
+
+    def even_out(self) -> bool:
+        """Balance components whose columns have grown far apart, by exact powers of two; whether there were any.
+
+        The columns of a superfluous component can do so by a factor of 10⁸ a step, to the end of the number range. A
+        penalty fixes their scale itself.
+        """
+        if self.penalty:
+            return False
+        u, v = np.diag(self.UtU), np.diag(self.VtV)
+        apart = (u > 0) & (v > 0) & ((u > APART * v) | (v > APART * u))
+        if not apart.any():
+            return False
+        exponent = np.zeros(len(u))
+        exponent[apart] = np.round((np.log2(v[apart]) - np.log2(u[apart])) / 4.0)
+        self.arrange(np.arange(self.rank), 2.0**exponent)
+        return True
+
+    def fit_scale(self) -> None:
+        """U Vᵀ times the factor that brings it nearest to X, shared evenly; 0 where it points away from X."""
+        along = float(self.inner_with_X().sum())
+        size = self.squared_error() - self.X.squared_norm() + 2.0 * along  # ||U Vᵀ||², over the observed entries
+        root = np.full(self.rank, math.sqrt(max(along / size, 0.0)), self.U.dtype)
+        self.set_U(_arranged(self.U, np.arange(self.rank), root))
+        self.set_V(_arranged(self.V, np.arange(self.rank), root))
 
     def normal_U(self) -> tuple[np.ndarray, np.ndarray]:
         """G (r x r) and B (n x r) such that the gradient with respect to U is U G - B, penalty included."""

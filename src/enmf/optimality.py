@@ -14,8 +14,11 @@ import numpy as np
 from enmf.components import Component, component_table, counted, describe_components
 from enmf.iterate import GradientMeasure, Iterate
 from enmf.matrix.rows import fortran
-from enmf.stopping import reached_bound
+from enmf.notebook import html_table
+from enmf.stopping import PROVEN, exactness
 from enmf.uniqueness import Uniqueness, uniqueness
+
+TEN_DIGITS = 1e-5  # share of ||X||² from which a difference of sums of that size has ten digits
 
 
 def kkt_residual(it: Iterate) -> float:
@@ -27,9 +30,9 @@ def scale_free_kkt(it: Iterate, of_U: GradientMeasure, of_V: GradientMeasure, fi
     """Norm of the projected gradient at column-balanced factors, over ||X||^1.5.
 
     (U D, V D⁻¹) is the same solution for every positive diagonal D, but its gradient is not; balancing the columns,
-    ||u_j|| = ||v_j||, picks one of them. A component with u_j = 0 or v_j = 0 is the balanced pair (0, 0), whose
-    gradient is zero. A penalty fixes the scale of the columns, so nothing is balanced then. A fixed factor has no
-    condition of its own.
+    ||u_j|| = ||v_j||, picks one of them. A component with u_j = 0 and v_j = 0 has no gradient. One with u_j = 0 alone
+    has: it is measured with ||v_j||² = ||X||, the size of a component that explains X. A penalty fixes the scale of the
+    columns, so nothing is balanced then. A fixed factor has no condition of its own.
     """
     whole = it.X.squared_norm()
     if whole == 0.0:
@@ -40,11 +43,15 @@ def scale_free_kkt(it: Iterate, of_U: GradientMeasure, of_V: GradientMeasure, fi
     else:
         u = np.sqrt(np.diag(it.UtU).astype(np.float64))
         v = np.sqrt(np.diag(it.VtV).astype(np.float64))
-        alive = (u > 0) & (v > 0)
-        ratio = np.divide(u, v, out=np.zeros_like(u), where=alive)
-        inverse = np.divide(v, u, out=np.zeros_like(u), where=alive)
-        total = float(squares_U @ ratio + squares_V @ inverse)
+        size = np.sqrt(whole)
+        total = float(squares_U @ _balancing(u, v, size) + squares_V @ _balancing(v, u, size))
     return float(np.sqrt(total) / whole**0.75)
+
+
+def _balancing(own: np.ndarray, other: np.ndarray, size: float) -> np.ndarray:
+    """Squared factors that take the gradient of columns of norm `own` to that of balanced ones; 0 for (0, 0)."""
+    lone = np.where(own > 0, own, np.divide(size, other, out=np.zeros_like(own), where=other > 0))
+    return np.divide(lone, other, out=np.zeros_like(own), where=other > 0)
 
 
 @dataclass(frozen=True)
@@ -61,7 +68,7 @@ class Certificate:
         Eckart-Young: no factorization of this rank, nonnegative or not, has a smaller error. Never above the true
         bound; with an iterative SVD this holds with a probability above 1 - 1e-9.
     ratio : float
-        error / lower_bound (1 where both are zero). 1 means globally optimal.
+        error / lower_bound; where the bound is 0, 1 if the factorization is exact, else infinity.
     gap : float
         (error - lower_bound) / ||X||_F.
     kkt : float
@@ -71,7 +78,9 @@ class Certificate:
     min_gradient : float
         Smallest entry of both gradients; not much below zero at a stationary point, where the factor is zero.
     globally_optimal : bool
-        ratio <= 1 + 1e-6 or gap <= 1e-8.
+        error <= (1 + 1e-6) lower_bound, in a problem without penalty: nobody can do better by more than that share.
+    exact : bool
+        error <= 1e-8 ||X|| (5e-7 in single precision), in a problem without penalty: U Vᵀ is X up to this share of it.
     stationary : bool
         kkt <= tol.
     rank : int
@@ -109,6 +118,7 @@ class Certificate:
     uniqueness: Uniqueness | None = None
     fixed: str | None = None
     observed: int | None = None
+    exact: bool = False
 
     @property
     def duplicated_components(self) -> tuple[int, ...]:
@@ -124,9 +134,17 @@ class Certificate:
         """The certificate and one line for each component."""
         return f"{self}\n\n{component_table(self.components)}"
 
-    def __str__(self) -> str:
-        known = self.lower_bound > 0 or self.globally_optimal
-        optimal = "yes: the bound is met" if self.globally_optimal else "not proven"
+    @property
+    def bounded(self) -> bool:
+        """Whether a bound is known, or none is needed because the factorization is exact."""
+        return self.lower_bound > 0 or self.globally_optimal or self.exact
+
+    def facts(self) -> list[tuple[str, str]]:
+        """What is known, in words: a name and a value each."""
+        known = self.bounded
+        optimal = f"yes: the error is within {PROVEN:.0e} of the bound" if self.globally_optimal else "not proven"
+        if self.exact and not self.globally_optimal:
+            optimal = "exact: UVᵀ is X up to rounding"
         stationary = f"{'yes' if self.stationary else 'no'} (tolerance {self.tol:.0e})"
         rows = [
             ("rank", f"{self.rank}"),
@@ -148,14 +166,22 @@ class Certificate:
             rows.append(("duplicated components", counted(self.duplicated_components)))
         if self.fixed is not None:
             rows.append(("fixed factor", f"{self.fixed}; the KKT figures are those of the other one"))
+        return rows
+
+    def __str__(self) -> str:
+        rows = self.facts()
         width = max(len(name) for name, _ in rows)
         return "\n".join(["Certificate", *(f"  {name:<{width}}  {value}" for name, value in rows)])
+
+    def _repr_html_(self) -> str:
+        return html_table("Certificate", self.facts())
 
 
 def make_certificate(it: Iterate, lower_bound: float, tol: float, fixed: str | None = None) -> Certificate:
     """The certificate of an iterate with balanced columns; the products it has at hand are used."""
     whole = float(np.sqrt(it.X.squared_norm()))
     error = accurate_error(it)
+    exact = error <= exactness(it.X.dtype) * whole
     of_U, of_V = it.measure_U(), it.measure_V()
     kkt = scale_free_kkt(it, of_U, of_V, fixed)
     free = [measure for measure, name in ((of_U, "U"), (of_V, "V")) if name != fixed]
@@ -165,13 +191,14 @@ def make_certificate(it: Iterate, lower_bound: float, tol: float, fixed: str | N
         error=error,
         relative_error=error / whole if whole > 0 else 0.0,
         lower_bound=lower_bound,
-        ratio=error / lower_bound if lower_bound > 0 else (1.0 if error <= 1e-8 * whole else float("inf")),
+        ratio=error / lower_bound if lower_bound > 0 else (1.0 if exact else float("inf")),
         gap=(error - lower_bound) / whole if whole > 0 else 0.0,
         kkt=kkt,
         kkt_max=max(measure.largest_product for measure in free),
         kkt_sum=sum(measure.sum_product for measure in free),
         min_gradient=min(measure.smallest for measure in free),
-        globally_optimal=reached_bound(error, lower_bound, whole),
+        globally_optimal=not it.penalty and error <= (1.0 + PROVEN) * lower_bound,
+        exact=not it.penalty and exact,
         stationary=kkt <= tol,
         rank=it.rank,
         dead_components=tuple(np.flatnonzero(~alive).tolist()),
@@ -187,17 +214,17 @@ def accurate_error(it: Iterate) -> float:
     """||X - U Vᵀ||, from the products at hand where they give ten digits, else from the residual itself."""
     if it.X.dtype == np.float64:
         squared = it.squared_error()
-        if squared > 1e-4 * it.X.squared_norm():
+        if squared > TEN_DIGITS * it.X.squared_norm():
             return float(np.sqrt(squared))
-    return float(np.sqrt(it.X.squared_residual(it.U, it.V)))
+    return float(np.sqrt(it.X.squared_residual(it.U, it.V, TEN_DIGITS)))
 
 
-def balance(it: Iterate, sort: bool = True) -> None:
-    """Columns with ||u_j|| = ||v_j||, largest first; a component with a zero column becomes zero in both factors."""
+def balance(it: Iterate, sort: bool = True, clear: bool = True) -> None:
+    """Columns with ||u_j|| = ||v_j||, largest first; to `clear` makes a component with a zero column zero in both."""
     u = np.sqrt(np.diag(it.UtU).astype(np.float64))
     v = np.sqrt(np.diag(it.VtV).astype(np.float64))
     alive = (u > 0) & (v > 0)
-    if not alive.all():
+    if clear and not alive.all():
         it.set_U(fortran(it.U * alive))
         it.set_V(np.asfortranarray(np.where(alive, it.V, 0)))
     size = np.where(alive, u * v, 0.0)

@@ -43,7 +43,7 @@ def plot_components(
         "heatmap": all components in one picture. "spectrum": each component as a curve over the features (over the
         names where they are numbers).
     names : sequence of str, optional
-        Names of the features. Default: those of the DataFrame that an estimator was fitted with, or numbers.
+        Names of the features. Default: those of the DataFrame that was factorized, or numbers.
     image_shape : (int, int), optional
         Height and width. Default: square, where the number of features is.
     n : int

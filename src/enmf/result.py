@@ -10,6 +10,7 @@ import numpy as np
 
 from enmf.exterior.rotation import Rotation
 from enmf.exterior.svd import Spectrum
+from enmf.notebook import html_table
 from enmf.optimality import Certificate
 from enmf.trace import Phase, Trace
 
@@ -43,6 +44,8 @@ class Result:
         The SVD that was computed, in the units of the work matrix.
     settings : dict
         Method, limits, seed and options of the run, as plain values.
+    row_names, feature_names : list of str or None
+        Names of the rows and columns of X, where it was a pandas or polars frame.
     """
 
     U: np.ndarray
@@ -55,6 +58,8 @@ class Result:
     rotation: Rotation | None = field(default=None, repr=False)
     spectrum: Spectrum | None = field(default=None, repr=False)
     settings: dict[str, Any] = field(default_factory=dict, repr=False)
+    row_names: list[str] | None = field(default=None, repr=False)
+    feature_names: list[str] | None = field(default=None, repr=False)
 
     @property
     def error(self) -> float:
@@ -64,7 +69,8 @@ class Result:
         """Write one offline HTML page for a person; returns its path.
 
         With X (what was factorized) the page also says where the residual is large, and takes the names of a DataFrame.
-        The options are those of `enmf.report.write`: row_names, column_names, image_shape, kind, title, command.
+        The options are those of `enmf.report.write`: row_names, column_names, image_shape, kind, title, command,
+        source.
         """
         from enmf.report import write
 
@@ -75,6 +81,11 @@ class Result:
         from enmf.interpretation import components_frame
 
         return components_frame(self, names)
+
+    def _repr_html_(self) -> str:
+        size = f"{len(self.U)} x {len(self.V)}"
+        how = [("status", self.status), ("iterations", str(self.n_iter)), ("shape of X", size)]
+        return html_table("Result", how + self.certificate.facts())
 
     def __repr__(self) -> str:
         c = self.certificate

@@ -1,11 +1,18 @@
-"""When a run ends, and with which word.
+"""When a run ends, and what each word promises.
 
-global_optimum   the error equals the Eckart-Young bound: nothing can be better
-converged        KKT residual <= tol
+global_optimum   error <= (1 + PROVEN) bound: no factorization of this rank, nonnegative or not, has an error that is
+                 smaller by more than the share PROVEN. The bound is rigorous (`enmf.exterior.svd`); error = bound = 0
+                 is the case of an X reproduced to the last digit.
+exact            error <= exactness(dtype) ||X||: U Vᵀ is X up to this share of it. A closer one may exist, by no more
+                 than that.
+converged        KKT residual <= tol (`effective_tol` where the error is small): stationary, which says nothing about
+                 other minima
 target_reached   error <= target_error
 max_iter, timeout
 stalled          the objective has stopped falling (rounding) before the KKT residual came below tol
 interrupted      Ctrl-C, or the callback asked to stop
+
+The first two speak of the error, so no run with a penalty ends with them: its aim is another one.
 """
 
 from __future__ import annotations
@@ -25,7 +32,9 @@ import numpy as np
 from enmf.matrix import Matrix, RowBlocks
 from enmf.trace import Phase, Trace, TraceRow
 
-STATUSES = ("global_optimum", "converged", "target_reached", "max_iter", "timeout", "stalled", "interrupted")
+STATUSES = ("global_optimum", "exact", "converged", "target_reached", "max_iter", "timeout", "stalled", "interrupted")
+PROVEN = 1e-6  # share of the bound by which the error of a "global_optimum" may exceed it
+EXACT = 1e-8  # share of ||X|| up to which the error of a double precision factorization is called exact
 SMALL_ERROR = 0.01  # relative error below which the tolerance shrinks with the error
 
 
@@ -149,13 +158,17 @@ class Monitor:
         except KeyboardInterrupt:
             self.interrupted = True
 
-    def verdict(self, iteration: int, max_iter: int, error: float, kkt: float, objective: float) -> str | None:
+    def verdict(
+        self, iteration: int, max_iter: int, error: float, kkt: float, objective: float, penalized: bool = False
+    ) -> str | None:
         """The status with which a run on X ends here, or None to go on."""
         limits = self.stopping
         if self.interrupted:
             return "interrupted"
-        if reached_bound(error, self.lower_bound, self.whole):
-            return "global_optimum"
+        if not math.isfinite(objective):
+            return "stalled"
+        if not penalized and (proven := self.proven(error)):
+            return proven
         if kkt <= effective_tol(limits.tol, error, self.whole):
             return "converged"
         if self.arrived(error):
@@ -167,6 +180,10 @@ class Monitor:
         if self._stalled(iteration, objective):
             return "stalled"
         return None
+
+    def proven(self, error: float) -> str | None:
+        """The word for an error that cannot be improved, or hardly so."""
+        return proven(error, self.lower_bound, self.whole, self.X.dtype)
 
     def _stalled(self, iteration: int, objective: float) -> bool:
         if iteration == 0 or objective < self._best * (1.0 - 8.0 * self._precision):
@@ -188,12 +205,19 @@ class _PhaseCounter:
 
 def effective_tol(tol: float, error: float, whole: float) -> float:
     """The KKT residual at which a run has converged: it shrinks with the error where that is small."""
-    return tol * min(1.0, error / (SMALL_ERROR * whole))
+    return tol * min(1.0, error / (SMALL_ERROR * whole)) if whole > 0 else tol
 
 
-def reached_bound(error: float, lower_bound: float, whole: float) -> bool:
-    """Whether an error equals the bound: a ratio of at most 1 + 1e-6, or a gap of at most 1e-8 ||X||."""
-    return error <= lower_bound * (1.0 + 1e-6) or error - lower_bound <= 1e-8 * whole
+def proven(error: float, lower_bound: float, whole: float, dtype: np.dtype) -> str | None:
+    """ "global_optimum", "exact" or None, for an unpenalized problem."""
+    if error <= (1.0 + PROVEN) * lower_bound:
+        return "global_optimum"
+    return "exact" if error <= exactness(dtype) * whole else None
+
+
+def exactness(dtype: np.dtype) -> float:
+    """Relative error up to which a factorization is exact: EXACT, or what single precision can tell from zero."""
+    return max(EXACT, 4.0 * float(np.finfo(dtype).eps))
 
 
 @contextmanager

@@ -462,7 +462,8 @@ def _read_names(source: str, wanted: int, of: str, what: str) -> list[str]:
 
 
 def save_result(path: str, result: Result, rows: list[str] | None, columns: list[str] | None) -> None:
-    """Factors, names and everything else that is known, in one npz file without pickles."""
+    """Factors, names (of the file, or of the frame that was factorized) and all that is known, without pickles."""
+    rows, columns = rows or result.row_names, columns or result.feature_names
     about = {
         "status": result.status,
         "n_iter": result.n_iter,
@@ -498,7 +499,7 @@ def load_result(source: str) -> tuple[Result | tuple[np.ndarray, np.ndarray], li
     if "about" not in held:
         return (U, V), rows, columns
     try:
-        result = _result(U, V, json.loads(str(held["about"])))
+        result = _result(U, V, rows, columns, json.loads(str(held["about"])))
     except (LookupError, TypeError, ValueError, AttributeError) as problem:
         raise InputProblem(
             source,
@@ -508,7 +509,9 @@ def load_result(source: str) -> tuple[Result | tuple[np.ndarray, np.ndarray], li
     return result, rows, columns
 
 
-def _result(U: np.ndarray, V: np.ndarray, about: dict[str, Any]) -> Result:
+def _result(
+    U: np.ndarray, V: np.ndarray, rows: list[str] | None, columns: list[str] | None, about: dict[str, Any]
+) -> Result:
     c = about["certificate"]
     c = {key: math.inf if value is None and key in ("ratio", "kkt") else value for key, value in c.items()}
     parts = tuple(Component(**part) for part in c.pop("components"))
@@ -520,7 +523,10 @@ def _result(U: np.ndarray, V: np.ndarray, about: dict[str, Any]) -> Result:
     trace = Trace(TraceRow._make(math.nan if value is None else value for value in row) for row in about["trace"])
     phases = {name: Phase(**phase) for name, phase in about["phases"].items()}
     return Result(
-        U, V, about["status"], about["n_iter"], certificate, trace, phases, settings=about.get("settings", {})
+        *(U, V, about["status"], about["n_iter"], certificate, trace, phases),
+        settings=about.get("settings", {}),
+        row_names=rows,
+        feature_names=columns,
     )
 
 

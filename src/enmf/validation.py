@@ -69,6 +69,29 @@ def check_problem(X: Any, dtype: Any = None, memory_limit: Any = None) -> Proble
     return Problem(SparseMatrix(array) if sp.issparse(array) else DenseMatrix(array), scale)
 
 
+def check_values(X: Any, shape: tuple[int, int]) -> Any:
+    """The numbers of X for looking at them, CSR or ndarray with NaN where they are missing; None if read in blocks."""
+    if is_lazy(X):
+        return None
+    values = _check_sparse(X, None) if sp.issparse(X) else _check_dense(X, None)
+    if values.shape != shape:
+        raise ValueError(f"X has shape {values.shape}, the factors belong to a matrix of shape {shape}")
+    return values
+
+
+def names_in(X: Any) -> tuple[list[str] | None, list[str] | None]:
+    """Names of the rows and of the columns of a pandas or polars frame, None where there are none."""
+    if not hasattr(X, "columns"):
+        return None, None
+    return _names(getattr(X, "index", ())), _names(X.columns)
+
+
+def _names(labels: Any) -> list[str] | None:
+    """Labels as text; numbers counted from 0 are no names."""
+    names = [str(label) for label in labels]
+    return None if names == [str(k) for k in range(len(names))] else names
+
+
 def check_memory_limit(limit: Any) -> int | None:
     """Bytes, from a number or a text such as "2GB"."""
     if limit is None:

@@ -33,6 +33,7 @@ from enmf.validation import (
     check_ridge,
     check_threads,
     make_rng,
+    names_in,
     warn_outside,
 )
 
@@ -135,7 +136,8 @@ def complete(
     limits = {"tol": tol, "max_iter": max_iter, "time_limit": time_limit, "target_error": target_error}
     settings = {"method": method, "init": start, **limits, "random_state": plain_seed(random_state)}
     of_data = {"missing": missing if isinstance(missing, str) else None, "ridge": ridge, "ridge_scaling": ridge_scaling}
-    return replace(result, settings={**settings, **of_data, **options})
+    rows, features = names_in(X)
+    return replace(result, settings={**settings, **of_data, **options}, row_names=rows, feature_names=features)
 
 
 def complete_problem(
@@ -189,7 +191,7 @@ def complete_problem(
                 it.set_U(solve_rows_exactly(X, it.V, penalty.rows))
             result = finish(it, status, None, rotation, monitor, problem.scale, rng, bound=False, exact_U=False)
     result = replace(result, certificate=in_units_of_weights(result.certificate, problem.weight_unit))
-    warn_about_end(result, stopping, monitor.interrupted and callback is None)
+    warn_about_end(result, stopping, monitor.interrupted and callback is None, bool(penalty))
     return result
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -225,6 +226,18 @@ class ENMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             difference = self._predict(rows, columns).astype(np.float64) - values.astype(np.float64) * problem.scale
             total += float(difference @ difference)
         return -float(np.sqrt(total / problem.X.observed))
+
+    def report(self, path: str | os.PathLike[str], X: Any = None, **options: Any) -> str:
+        """Write one offline HTML page about the fit; returns its path.
+
+        X is what the model was fitted to; without it the page leaves out where the fit is good or bad.
+        The options are those of `enmf.report.write`: row_names, column_names, image_shape, kind, title, command,
+        source.
+        """
+        from enmf.report import write_model
+
+        check_is_fitted(self)
+        return write_model(path, self, self.row_factors_, X, options)
 
     def _remember_pattern(self, X: MaskedMatrix) -> None:
         self.cold_rows_ = np.flatnonzero(X.rows.totals == 0)

@@ -31,7 +31,7 @@ from enmf.parallel import blas_threads, lapack, matmul
 
 KINDS = ("auto", "exact", "krylov", "randomized")
 EXACT_SIDE = 1024  # "auto" is exact up to this smaller side
-ROUNDING = 64 * np.finfo(np.float64).eps  # of ||X||², in sums of squares and of eigenvalues
+ROUNDING = 64 * np.finfo(np.float64).eps  # of ||X||², in eigenvalues; sums of n terms have up to n units more
 FAILURE = 1e-9  # probability that the bound of an iterative SVD is too high
 LEAST_OVERSAMPLING = 10  # triplets beyond the rank
 SAMPLED_ROWS = 8  # rows of the sample that begins a randomized SVD, for each column of the block
@@ -128,7 +128,8 @@ def plan(X: Matrix, rank: int, kind: str = "auto", oversampling: int | None = No
 def glance(X: Matrix, width: int, rng: np.random.Generator) -> Spectrum:
     """A rough spectrum of a sample of the rows of X (its U has as many rows), at a fraction of a pass.
 
-    Its V is as good as a random block after one product with XᵀX.
+    Its V is as good as a random block after one product with XᵀX. It always has `width` triplets, whatever the rank of
+    the sample.
     """
     rows = SAMPLED_ROWS * width
     if 2 * rows > X.shape[0]:
@@ -141,7 +142,17 @@ def glance(X: Matrix, width: int, rng: np.random.Generator) -> Spectrum:
         Q = _orthonormal(Y.astype(np.float64)).astype(X.dtype)
         V, s, turn = thin_svd(sample.transpose_times(Q))
         U = matmul(Q, turn)
-    return _fix_signs(Spectrum(U, s, V, X.squared_norm(), "randomized"))
+    return _fix_signs(_filled(Spectrum(U, s, V, X.squared_norm(), "randomized"), width, rng))
+
+
+def _filled(spectrum: Spectrum, width: int, rng: np.random.Generator) -> Spectrum:
+    """`width` triplets also where a sample has fewer rows: random right singular vectors, of which nothing is known."""
+    U, s, V = spectrum.U, spectrum.s, spectrum.V
+    lacking = width - len(s)
+    if lacking <= 0:
+        return spectrum
+    V = np.hstack([V, _orthonormal_beside(V, _normal(len(V), lacking, V.dtype, rng))])
+    return replace(spectrum, U=np.pad(U, ((0, 0), (0, lacking))), s=np.pad(s, (0, lacking)), V=V)
 
 
 def look_closer(X: Matrix, first: Spectrum, rng: np.random.Generator) -> Spectrum:
@@ -152,7 +163,7 @@ def look_closer(X: Matrix, first: Spectrum, rng: np.random.Generator) -> Spectru
     sample = X.sample_rows(rows, rng)
     Q = _orthonormal(sample.times(first.V).astype(np.float64)).astype(X.dtype)
     V, s, turn = thin_svd(sample.transpose_times(Q))
-    return _fix_signs(replace(first, U=matmul(Q, turn), s=s, V=V))
+    return _fix_signs(_filled(replace(first, U=matmul(Q, turn), s=s, V=V), len(first.s), rng))
 
 
 def _normal(rows: int, columns: int, dtype: np.dtype, rng: np.random.Generator) -> np.ndarray:
@@ -186,11 +197,11 @@ def sharpen(X: Matrix, spectrum: Spectrum, *, rng: np.random.Generator, power_it
     """
     if spectrum.kind == "exact" or spectrum.squared_norm == 0.0:
         return spectrum
-    Q = spectrum.V.astype(np.float64)
+    Q = _orthonormal(spectrum.V.astype(np.float64))  # of single precision, perhaps
     if spectrum.kind == "randomized":
         for _ in range(power_iterations):
             Q = _orthonormal(_gram_times(X, Q))
-    CQ = _gram_times(X, Q)
+    CQ = X.gram_times_in_double(Q)
     # Rayleigh-Ritz in the span of Q, then the residual of that basis
     A = matmul(Q.T, CQ)
     values, rotation = lapack(np.linalg.eigh, (A + A.T) / 2.0)
@@ -199,7 +210,7 @@ def sharpen(X: Matrix, spectrum: Spectrum, *, rng: np.random.Generator, power_it
     B = CQ - Q * values
     delta = _remainder_norm(X, Q, rng)
     sums = _upper_sums(values, matmul(B.T, B), delta, spectrum.squared_norm)
-    return replace(spectrum, bounds=_remainders(sums, spectrum.squared_norm, _product_rounding(X)))
+    return replace(spectrum, bounds=_remainders(sums, spectrum.squared_norm, _rounding(X)))
 
 
 def refine(X: Matrix, rough: Matrix, spectrum: Spectrum, rank: int) -> Iterator[Spectrum]:
@@ -212,7 +223,11 @@ def refine(X: Matrix, rough: Matrix, spectrum: Spectrum, rank: int) -> Iterator[
     """
     width = len(spectrum.s)
     block = min(max(rank + rank // 10, 10), 128, width)
-    most = min(LARGEST * width, min(X.shape) // 2)
+    side = min(X.shape)
+    most = max(min(LARGEST * width, side // 2), width + block)
+    if most > side:  # no room for a basis that grows
+        yield power(X, spectrum, 2)
+        return
     basis = np.empty((X.shape[1], most), rough.dtype, order="F")
     basis[:, :block] = spectrum.V[:, :block]
     image, back = rough.there_and_back(basis[:, :block])
@@ -245,9 +260,7 @@ def refine(X: Matrix, rough: Matrix, spectrum: Spectrum, rank: int) -> Iterator[
         known, last = basis[:, :size], images[-1]
         if back is None:
             back = rough.transpose_times(last if last.shape[1] == block else last[:, -block:])
-        for _ in range(2):
-            back -= matmul(known, matmul(known.T, back))
-        basis[:, size : size + block] = _orthonormal(back)
+        basis[:, size : size + block] = _orthonormal_beside(known, back)
         ahead = basis[:, size : size + block]
         image, back = (rough.times(ahead), None) if last_step else rough.there_and_back(ahead)
         images.append(image)
@@ -282,7 +295,7 @@ def _exact(X: Matrix, width: int) -> Spectrum:
     whole = X.squared_norm()
     values, vectors = lapack(np.linalg.eigh, gram)
     values, small = np.maximum(values[::-1][:width], 0.0), vectors[:, ::-1][:, :width]
-    bounds = _remainders(np.cumsum(values), whole, ROUNDING)
+    bounds = _remainders(np.cumsum(values), whole, _rounding(X))
     if isinstance(X, DenseMatrix) and bounds[-1] ** 2 < 1e-8 * whole:
         return _lapack(X, width)
     small = np.asfortranarray(small, dtype=X.dtype)
@@ -304,7 +317,7 @@ def _lapack(X: DenseMatrix, width: int) -> Spectrum:
     with blas_threads():
         U, s, Vt = np.linalg.svd(array, full_matrices=False)
     tail = np.sqrt(np.append(np.cumsum((s**2)[::-1])[::-1], 0.0))[1:]  # entry i: error of rank i + 1
-    tail = np.maximum(tail - ROUNDING * s[0], 0.0)
+    tail = np.maximum(tail - _rounding(X) * s[0], 0.0)
     U, s, V = (F[..., :width].astype(X.dtype) for F in (U, s, Vt.T))
     return Spectrum(U, s, V, X.squared_norm(), "exact", tail[:width])
 
@@ -369,13 +382,35 @@ def _orthonormal(Y: np.ndarray) -> np.ndarray:
     return lapack(np.linalg.qr, Y)[0]
 
 
+def _orthonormal_beside(known: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    """An orthonormal basis of Y (overwritten) without its part in the orthonormal `known`.
+
+    Where nothing but rounding is left of Y, as with X of a low rank, directions of no meaning take its place: they
+    must be orthogonal all the same, or singular values would be counted twice.
+    """
+    size = float(np.linalg.norm(Y))
+    for _ in range(2):
+        Y -= matmul(known, matmul(known.T, Y))
+    Q, R = lapack(np.linalg.qr, Y)
+    if np.abs(np.diag(R)).min() > np.sqrt(np.finfo(Y.dtype).eps) * size:
+        return Q
+    for _ in range(2):
+        Q = _orthonormal(Q - matmul(known, matmul(known.T, Q)))
+    return Q
+
+
 def _gram_times(X: Matrix, Q: np.ndarray) -> np.ndarray:
     return X.gram_times(Q.astype(X.dtype, copy=False)).astype(np.float64, copy=False)
 
 
 def _product_rounding(X: Matrix) -> float:
     """Rounding of a product with X, relative to ||X||²."""
-    return ROUNDING if X.dtype == np.float64 else 4.0 * float(np.finfo(X.dtype).eps)
+    return _rounding(X) if X.dtype == np.float64 else 16.0 * float(np.finfo(X.dtype).eps)
+
+
+def _rounding(X: Matrix) -> float:
+    """Rounding of sums over a side of X in double precision. Equal terms round alike, so they may add up."""
+    return ROUNDING + max(X.shape) * float(np.finfo(np.float64).eps)
 
 
 def _remainder_norm(X: Matrix, Q: np.ndarray, rng: np.random.Generator) -> float:

@@ -69,8 +69,8 @@ def sweep(start, stop, F, B, G, wall, max_sweeps, progress, skip):  # type: igno
     """Up to `max_sweeps` sweeps over the columns start..stop of F (r x n), in place.
 
     A block of columns stops early when a sweep changed it by less than `progress` times the first sweep.
-    Components with skip[k] stay as they are. So do those with G_kk = 0, about which nothing can be said, except where a
-    penalty (b < 0) sends them to zero.
+    Components with skip[k] stay as they are. So do those with G_kk = 0 (or too small for an inverse), about which
+    nothing can be said, except where a penalty (b < 0) sends them to zero.
     """
     work, right, line, H = block_arrays(G)
     most = work.shape[1]
@@ -88,7 +88,7 @@ def sweep_block(work, right, line, H, lanes, wall, max_sweeps, progress, skip): 
     """The sweeps of one block of columns, the first `lanes` of `work`, in place; components are padded with zeros."""
     r = len(skip)
     height = len(work)
-    zero = work.dtype.type(0)
+    zero, one = work.dtype.type(0), work.dtype.type(1)
     hard = np.isinf(wall)
     first_change = 0.0
     for s in range(max_sweeps):
@@ -118,7 +118,7 @@ def sweep_block(work, right, line, H, lanes, wall, max_sweeps, progress, skip): 
                 if k >= r or skip[k]:
                     continue
                 g = H[k, k]
-                if g <= zero:
+                if g <= zero or np.isinf(one / g):
                     for c in range(lanes):
                         if right[k, c] < zero:
                             work[k, c] = zero
@@ -128,7 +128,7 @@ def sweep_block(work, right, line, H, lanes, wall, max_sweeps, progress, skip): 
                         h = H[k, j]
                         for c in range(lanes):
                             line[p, c] -= h * work[j, c]
-                up = work.dtype.type(1) / g
+                up = one / g
                 moved = zero
                 if hard:
                     for c in range(lanes):

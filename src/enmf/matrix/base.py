@@ -51,6 +51,16 @@ class Matrix(ABC):
         """Xᵀ (X Q)  # m x r, two passes"""
         return self.transpose_times(self.times(Q))
 
+    def gram_times_in_double(self, Q: np.ndarray) -> np.ndarray:
+        """The same with the arithmetic of double precision, whatever that of X: for what has to be rigorous."""
+        if self.dtype == np.float64:
+            return self.gram_times(Q)
+        self.passes += 2
+        return self._gram_times_in_double(Q)
+
+    def _gram_times_in_double(self, Q: np.ndarray) -> np.ndarray:
+        raise TypeError(f"{type(self).__name__} has no products in double precision")
+
     def there_and_back(self, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """X Q, and Xᵀ (X Q) where it comes with it for little."""
         return self.times(Q), None
@@ -86,10 +96,13 @@ class Matrix(ABC):
         ones = np.ones((self.shape[1], 1), dtype=self.dtype)
         return float(self._times(ones).sum(dtype=np.float64)) / (self.shape[0] * self.shape[1])
 
-    def squared_residual(self, U: np.ndarray, V: np.ndarray) -> float:
-        """||X - U Vᵀ||_F² from the residual itself, so that a tiny error keeps its digits."""
+    def squared_residual(self, U: np.ndarray, V: np.ndarray, share: float = 1e-11) -> float:
+        """||X - U Vᵀ||_F² from the residual itself, so that a tiny error keeps its digits.
+
+        Where that takes all n m entries of a sparse or masked X, they are looked at below this `share` of ||X||² only.
+        """
         self.passes += self.holds_data
-        return self._squared_residual(U, V)
+        return self._squared_residual(U, V, share)
 
     def own(self, U: Any) -> Any:
         """U (n x r) as this matrix likes to have it: in Fortran order, or with its blocks."""
@@ -134,20 +147,45 @@ class Matrix(ABC):
     def _compute_squared_norm(self) -> float: ...
 
     @abstractmethod
-    def _squared_residual(self, U: np.ndarray, V: np.ndarray) -> float: ...
+    def _squared_residual(self, U: np.ndarray, V: np.ndarray, share: float) -> float: ...
 
 
 def draw(squares: np.ndarray, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Systematic sample with probability p proportional to `squares`: indices (each once), and weights 1/sqrt(count p).
 
-    Rows F[index] times their weights have the sum of squares of F in expectation.
+    Rows F[index] times their weights have the sum of squares of F in expectation. A row so large that it would be drawn
+    more than once (see `certain`) is in every sample, with weight 1: heavy tails do not make the sample smaller.
     """
-    edges = np.cumsum(squares)
+    sizes, count = certain(squares, count)
+    edges = np.cumsum(sizes)
     stride = edges[-1] / count
     ticks = (np.arange(count) + rng.random()) * stride
-    index = np.searchsorted(edges, ticks, side="right").clip(0, np.flatnonzero(squares)[-1])
+    index = np.searchsorted(edges, ticks, side="right").clip(0, np.flatnonzero(sizes)[-1])
     index, times = np.unique(index, return_counts=True)
-    return index, np.sqrt(times * stride / squares[index])
+    return index, np.sqrt(times * stride / sizes[index])
+
+
+def certain(squares: np.ndarray, count: int) -> tuple[np.ndarray, int]:
+    """Sizes by which `count` rows are drawn, at most once each, and how many: no more than there are nonzero rows."""
+    total = float(squares.sum())
+    if count * float(squares.max()) <= total:
+        return squares, count
+    cap, count = largest_size(np.sort(squares)[::-1][:count], total, count)
+    return np.minimum(squares, cap), count
+
+
+def largest_size(leading: np.ndarray, total: float, count: int) -> tuple[float, int]:
+    """The cap c with  sum min(squares, c) = count c,  from the `count` largest squares, decreasing.
+
+    Where fewer rows than `count` are nonzero all of them are drawn.
+    """
+    nonzero = int(np.count_nonzero(leading))
+    if nonzero < count:
+        return float(leading[nonzero - 1]), nonzero
+    # with the k largest rows certain, the others share count - k ticks
+    rest = np.maximum(total - np.concatenate([[0.0], np.cumsum(leading)[:-1]]), leading)
+    caps = rest / (count - np.arange(count))
+    return float(caps[np.argmax(caps >= leading)]), count
 
 
 def row_blocks(n: int, m: int, numbers: int = 1 << 20) -> list[slice]:

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 
 from enmf import parallel
 from enmf.kernels import nnls
-from enmf.matrix.base import Matrix, product_cost, row_blocks
+from enmf.matrix.base import Matrix, largest_size, product_cost, row_blocks
 from enmf.matrix.blocks import Preparation, Survey
 from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.engine import Engine, Job, WorkersLost
@@ -171,6 +171,9 @@ class ChunkedMatrix(Matrix):
         self.passes += 2
         return self.total(_gram_times, Q)
 
+    def _gram_times_in_double(self, Q: np.ndarray) -> np.ndarray:
+        return self.total(_gram_times_in_double, Q)
+
     def _compute_squared_norm(self) -> float:
         raise AssertionError("known from the surveys")
 
@@ -188,6 +191,7 @@ class ChunkedMatrix(Matrix):
         self, squares: RowBlocks, pick: Callable[..., Any], more: tuple[Any, ...], count: int, rng: np.random.Generator
     ) -> tuple[list[Any], np.ndarray]:
         """`enmf.matrix.base.draw` where the rows are: what pick(part, index, *more) gives, and the weights."""
+        squares, count = self._certain(squares, count)
         edges = np.cumsum([0.0, *self.collect(_mass, squares)])
         stride = edges[-1] / count
         ticks = (np.arange(count) + rng.random()) * stride
@@ -198,6 +202,16 @@ class ChunkedMatrix(Matrix):
         blocks = [block for part, _, _ in found for block in part]
         size, times = (np.concatenate(column) for column in list(zip(*found))[1:])
         return blocks, np.sqrt(times * stride / size)
+
+    def _certain(self, squares: RowBlocks, count: int) -> tuple[RowBlocks, int]:
+        """`enmf.matrix.base.certain` where the rows are."""
+        found = self.collect(_leading, squares, count)
+        total = sum(mass for mass, _ in found)
+        leading = np.sort(np.concatenate([values for _, values in found]))[::-1][:count]
+        if count * leading[0] <= total:
+            return squares, count
+        cap, count = largest_size(leading, total, count)
+        return squares.make(_capped, squares, cap), count
 
     def _rows(self, index: np.ndarray, weight: np.ndarray) -> Matrix:
         edges = np.cumsum([0, *self.heights])
@@ -211,8 +225,8 @@ class ChunkedMatrix(Matrix):
             return SparseMatrix(sp.csr_array(sp.diags_array(weight) @ stacked))
         return DenseMatrix(np.vstack(blocks) * weight[:, None])
 
-    def _squared_residual(self, U: Any, V: np.ndarray) -> float:
-        return float(self.total(_residual, U if isinstance(U, RowBlocks) else self._cut(U), V))
+    def _squared_residual(self, U: Any, V: np.ndarray, share: float) -> float:
+        return float(self.total(_residual, U if isinstance(U, RowBlocks) else self._cut(U), V, share))
 
     def gram(self) -> np.ndarray:
         n, m = self.shape
@@ -275,8 +289,12 @@ def _cross(part: Part, others: Any) -> np.ndarray:
     return part.cross(others)
 
 
-def _residual(part: Part, U: np.ndarray, V: np.ndarray) -> float:
-    return part.squared_residual(U, V)
+def _gram_times_in_double(part: Part, Q: np.ndarray) -> np.ndarray:
+    return part.gram_times_in_double(Q)
+
+
+def _residual(part: Part, U: np.ndarray, V: np.ndarray, share: float) -> float:
+    return part.squared_residual(U, V, share)
 
 
 def _given(part: Part, rows: np.ndarray) -> np.ndarray:
@@ -293,6 +311,14 @@ def _row_squares(part: Part) -> np.ndarray:
 
 def _mass(part: Part, squares: np.ndarray) -> float:
     return float(np.cumsum(squares[:, 0])[-1])
+
+
+def _leading(part: Part, squares: np.ndarray, count: int) -> tuple[float, np.ndarray]:
+    return _mass(part, squares), np.sort(squares[:, 0])[::-1][:count]
+
+
+def _capped(_: object, squares: np.ndarray, cap: float) -> np.ndarray:
+    return np.minimum(squares, cap)
 
 
 def _draw(

@@ -46,6 +46,13 @@ class DenseMatrix(Matrix):
     def _transpose_times(self, U: np.ndarray) -> np.ndarray:
         return parallel.matmul(np.asfortranarray(U).T, self.array).T
 
+    def _gram_times_in_double(self, Q: np.ndarray) -> np.ndarray:
+        out = np.zeros(Q.shape)
+        for rows in row_blocks(*self.shape):
+            block = self.array[rows].astype(np.float64)
+            out += parallel.matmul(block.T, parallel.matmul(block, Q))
+        return out
+
     @property
     def allows_one_pass(self) -> bool:
         return self.narrow and self.array.flags.c_contiguous
@@ -87,7 +94,7 @@ class DenseMatrix(Matrix):
     def _rows(self, index: np.ndarray, weight: np.ndarray) -> DenseMatrix:
         return DenseMatrix(self.array[index] * weight[:, None])
 
-    def _squared_residual(self, U: np.ndarray, V: np.ndarray) -> float:
+    def _squared_residual(self, U: np.ndarray, V: np.ndarray, share: float) -> float:
         V64 = V.astype(np.float64, copy=False)
         slices = row_blocks(*self.shape)
         work = np.empty((slices[0].stop, self.shape[1]))  # one for all: fresh memory costs as much as the product

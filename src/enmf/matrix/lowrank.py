@@ -36,7 +36,7 @@ class LowRankMatrix(Matrix):
     def _rows(self, index: np.ndarray, weight: np.ndarray) -> LowRankMatrix:
         return LowRankMatrix(self.A[index] * weight[:, None], self.B)
 
-    def _squared_residual(self, U: np.ndarray, V: np.ndarray) -> float:
+    def _squared_residual(self, U: np.ndarray, V: np.ndarray, share: float) -> float:
         """[A, U] [B, -V]ᵀ has the norm of the product of two small triangular matrices."""
         _, left = np.linalg.qr(np.hstack([self.A, U]).astype(np.float64))
         _, right = np.linalg.qr(np.hstack([self.B, -V]).astype(np.float64))

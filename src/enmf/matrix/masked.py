@@ -116,7 +116,7 @@ class MaskedMatrix(Matrix):
     def _compute_squared_norm(self) -> float:
         return float(self.rows.squares.sum())
 
-    def _squared_residual(self, U: np.ndarray, V: np.ndarray) -> float:
+    def _squared_residual(self, U: np.ndarray, V: np.ndarray, share: float) -> float:
         """From the residuals of the observed entries themselves."""
         U64, V64 = (F.astype(np.float64, copy=False) for F in (U, V))
         passes = self.passes
@@ -127,7 +127,9 @@ class MaskedMatrix(Matrix):
         if self.base is None or not based.any():
             return total
         rough = total + float(partial[based].sum())
-        if rough > 1e-6 * self.squared_norm() or self.shape[0] * self.shape[1] > 1e9:
+        if self.dtype == np.float32:
+            share = 1.0  # the products of the base are those of single precision
+        if rough > share * self.squared_norm() or self.shape[0] * self.shape[1] > 1e9:
             return rough
         return total + sum(self._block_residual(rows, U64, V64) for rows in row_blocks(*self.shape))
 

@@ -62,8 +62,11 @@ class Part:
         """Both products while a block is at hand."""
         return _total(_transpose_times(block, as_matrix(block)._times(Q)) for _, block in self._ready())
 
-    def squared_residual(self, U: np.ndarray, V: np.ndarray) -> float:
-        return sum(block._squared_residual(U[rows], V) for rows, block in self._matrices())
+    def gram_times_in_double(self, Q: np.ndarray) -> np.ndarray:
+        return _total(block._gram_times_in_double(Q) for _, block in self._matrices())
+
+    def squared_residual(self, U: np.ndarray, V: np.ndarray, share: float) -> float:
+        return sum(block._squared_residual(U[rows], V, share) for rows, block in self._matrices())
 
     def row_squares(self) -> np.ndarray:
         squares = [block.row_squares() for _, block in self._matrices()]

@@ -62,6 +62,10 @@ class SparseMatrix(Matrix):
     def _transpose_times(self, U: np.ndarray) -> np.ndarray:
         return _product(self.transposed, U, self.dtype)
 
+    def _gram_times_in_double(self, Q: np.ndarray) -> np.ndarray:
+        double = np.dtype(np.float64)
+        return _product(self.transposed, _product(self.plain, Q, double), double)
+
     def _compute_squared_norm(self) -> float:
         data = self.csr.data.astype(np.float64, copy=False)
         return float(data @ data)
@@ -81,7 +85,7 @@ class SparseMatrix(Matrix):
         picked.data *= np.repeat(weight, np.diff(picked.indptr))
         return SparseMatrix(picked)
 
-    def _squared_residual(self, U: np.ndarray, V: np.ndarray) -> float:
+    def _squared_residual(self, U: np.ndarray, V: np.ndarray, share: float) -> float:
         U64, V64 = (np.ascontiguousarray(F, dtype=np.float64) for F in (U, V))
         partial = np.empty(self.shape[0])
         indptr, indices, data = self.csr.indptr, self.csr.indices, self.csr.data
@@ -89,7 +93,7 @@ class SparseMatrix(Matrix):
         parallel.run(kernels.residual, bounds, indptr, indices, data, U64, V64, partial)
         product = float(np.vdot(U64.T @ U64, V64.T @ V64))
         total = float(partial.sum()) + product
-        if total > 1e-11 * self.squared_norm() or self.shape[0] * self.shape[1] > 1e9:
+        if total > share * self.squared_norm() or self.shape[0] * self.shape[1] > 1e9:
             return max(total, 0.0)
         # Nearly exact: the sum above has cancelled, so look at the entries themselves, a few rows at a time.
         return sum(dense_squared_residual(self.csr[rows].toarray(), U64[rows], V64) for rows in row_blocks(*self.shape))

@@ -26,61 +26,92 @@
     });
   });
 
+  function ticks(low, high, whole) {
+    const rough = (high - low) / 5, unit = Math.pow(10, Math.floor(Math.log10(rough)));
+    let step = [1, 2, 5, 10].map(function (mark) { return mark * unit; }).find(function (size) { return size >= rough * (1 - 1e-9); });
+    if (whole) { step = Math.max(1, step); }
+    const place = Math.floor(Math.log10(step) + 1e-9), largest = Math.max(Math.abs(low), Math.abs(high)), found = [];
+    for (let k = Math.ceil(low / step - 1e-9); k <= Math.floor(high / step + 1e-9); k += 1) {
+      const value = k * step;
+      found.push([value, largest >= 1e-4 && largest < 1e6 ? value.toFixed(Math.max(0, -place)) : value.toPrecision(4)]);
+    }
+    return found;
+  }
+
   document.querySelectorAll("svg.chart").forEach(function (svg) {
-    const data = JSON.parse(svg.dataset.chart), box = data.box, words = svg.parentNode.querySelector(".readout");
-    const full = data.x.slice();
-    let shown = full.slice();
-    const px = function (t) { return box[0] + (t - shown[0]) / (shown[1] - shown[0]) * (box[2] - box[0]); };
+    const data = JSON.parse(svg.dataset.chart), frame = svg.parentNode, course = frame.parentNode, words = course.querySelector(".readout");
+    const at = function (step) { return data.log ? Math.log10(1 + step) : step; };
+    const step = function (place) { return data.log ? Math.pow(10, place) - 1 : place; };
+    let shown = [0, data.end];
+    function label(kind, side, share, text) {
+      const span = document.createElement("span");
+      span.className = kind; span.style[side] = 100 * share + "%"; span.textContent = text;
+      frame.appendChild(span);
+      return text.length;
+    }
     function draw() {
+      const whole = shown[0] === 0 && shown[1] === data.end;
       let low = Infinity, high = -Infinity;
       data.lines.forEach(function (line) {
-        line.forEach(function (p) { if (p[0] >= shown[0] && p[0] <= shown[1]) { low = Math.min(low, p[1]); high = Math.max(high, p[1]); } });
+        line.forEach(function (p) { if (at(p[0]) >= shown[0] && at(p[0]) <= shown[1]) { low = Math.min(low, p[1]); high = Math.max(high, p[1]); } });
       });
-      if (!(low <= high)) { low = data.y[0]; high = data.y[1]; }
-      if (shown[0] === full[0] && shown[1] === full[1]) { low = data.y[0]; high = data.y[1]; }
-      const room = (high - low || Math.abs(high) || 1) * 0.05, y0 = low - room, y1 = high + room;
-      const py = function (v) { return box[3] - (v - y0) / (y1 - y0) * (box[3] - box[1]); };
+      if (whole || !(low <= high)) { low = data.y[0]; high = data.y[1]; } else { const room = (high - low || Math.abs(high) || 1) * 0.05; low -= room; high += room; }
+      const px = function (x) { return 1000 * (x - shown[0]) / (shown[1] - shown[0]); };
+      const py = function (y) { return 1000 * (high - y) / (high - low); };
       svg.querySelectorAll("polyline.run").forEach(function (line, k) {
-        line.setAttribute("points", data.lines[k].map(function (p) { return px(p[0]).toFixed(1) + "," + py(p[1]).toFixed(1); }).join(" "));
+        const points = data.lines[k].map(function (p) { return px(at(p[0])).toFixed(1) + "," + py(p[1]).toFixed(1); });
+        line.setAttribute("points", (points.length === 1 ? points.concat(points) : points).join(" "));
       });
       svg.querySelectorAll("line.bound").forEach(function (line, k) { line.setAttribute("y1", py(data.bounds[k])); line.setAttribute("y2", py(data.bounds[k])); });
-      svg.querySelectorAll("rect.band").forEach(function (rect, k) {
-        const a = Math.max(px(data.bands[k][0]), box[0]), b = Math.min(px(data.bands[k][1]), box[2]);
-        rect.setAttribute("x", a); rect.setAttribute("width", Math.max(b - a, 0));
+      frame.querySelectorAll("span").forEach(function (span) { span.remove(); });
+      svg.querySelectorAll("line.axis").forEach(function (line) { line.remove(); });
+      let room = 0;
+      ticks(low, high, false).forEach(function (tick) {
+        const line = document.createElementNS(svg.namespaceURI, "line");
+        [["class", "axis"], ["x1", 0], ["x2", 1000], ["y1", py(tick[0])], ["y2", py(tick[0])]].forEach(function (pair) { line.setAttribute(pair[0], pair[1]); });
+        svg.insertBefore(line, svg.firstChild);
+        room = Math.max(room, label("y", "top", py(tick[0]) / 1000, tick[1]));
       });
-      svg.querySelectorAll("text.bandname").forEach(function (text, k) {
-        const a = Math.max(px(data.bands[k][0]), box[0]), b = Math.min(px(data.bands[k][1]), box[2]);
-        text.setAttribute("x", (a + b) / 2); text.style.display = b - a > 60 ? "" : "none";
-      });
-      svg.querySelectorAll("text.x").forEach(function (text, k, all) { text.textContent = (shown[0] + (shown[1] - shown[0]) * k / (all.length - 1)).toPrecision(3).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, ""); });
-      svg.querySelectorAll("text.y").forEach(function (text, k, all) { text.textContent = (y0 + (y1 - y0) * k / (all.length - 1)).toPrecision(4); });
+      frame.style.marginLeft = room + 1 + "ch";
+      let marks = ticks(step(shown[0]), step(shown[1]), true);
+      if (data.log) {
+        const round = data.marks.filter(function (mark) { return at(mark) >= shown[0] && at(mark) <= shown[1]; });
+        if (round.length > 2) { marks = round.map(function (mark) { return [mark, String(mark)]; }); }
+      }
+      marks.forEach(function (mark) { label("x", "left", px(at(mark[0])) / 1000, mark[1]); });
       svg.dataset.shown = shown.join(" ");
     }
-    function zoom(a, b) { shown = [Math.max(full[0], Math.min(a, b)), Math.min(full[1], Math.max(a, b))]; draw(); }
-    function at(event) {
-      const frame = svg.getBoundingClientRect(), x = (event.clientX - frame.left) / frame.width * data.size[0];
-      return shown[0] + (Math.min(Math.max(x, box[0]), box[2]) - box[0]) / (box[2] - box[0]) * (shown[1] - shown[0]);
+    function zoom(a, b) { shown = [Math.max(0, Math.min(a, b)), Math.min(data.end, Math.max(a, b))]; draw(); }
+    function where(event) {
+      const box = svg.getBoundingClientRect(), share = (event.clientX - box.left) / box.width;
+      return shown[0] + Math.min(Math.max(share, 0), 1) * (shown[1] - shown[0]);
     }
     const pick = svg.querySelector(".pick");
     let from = null;
-    svg.addEventListener("pointerdown", function (event) { from = at(event); });
+    svg.addEventListener("pointerdown", function (event) { from = where(event); });
     svg.addEventListener("pointermove", function (event) {
-      const t = at(event);
+      const x = where(event), y = data.y[1] - (event.clientY - svg.getBoundingClientRect().top) / svg.clientHeight * (data.y[1] - data.y[0]);
       let best = null;
       data.lines.forEach(function (line, k) {
-        line.forEach(function (p) { if (best === null || Math.abs(p[0] - t) < Math.abs(best[1][0] - t)) { best = [k, p]; } });
+        line.forEach(function (p) {
+          const distance = [Math.abs(at(p[0]) - x), Math.abs(p[1] - y)];
+          if (best === null || distance[0] < best[2][0] || (distance[0] === best[2][0] && distance[1] < best[2][1])) { best = [k, p, distance]; }
+        });
       });
-      if (best) { words.textContent = data.names[best[0]] + ": " + best[1][1].toPrecision(6) + " % after " + best[1][0].toPrecision(3) + " s" + (best[1][2] ? " (" + best[1][2] + ")" : ""); }
-      if (from !== null) { const a = px(Math.min(from, t)), b = px(Math.max(from, t)); pick.setAttribute("x", a); pick.setAttribute("width", b - a); }
+      if (best) { words.textContent = data.names[best[0]] + ": " + best[1][1].toPrecision(8) + " % after " + best[1][0] + " " + data.steps + " (" + best[1][2] + " s)"; }
+      if (from !== null) {
+        const scale = 1000 / (shown[1] - shown[0]);
+        pick.setAttribute("x", (Math.min(from, x) - shown[0]) * scale); pick.setAttribute("width", Math.abs(from - x) * scale);
+      }
     });
     addEventListener("pointerup", function (event) {
       if (from === null) { return; }
-      const to = at(event);
+      const to = where(event);
       if (Math.abs(to - from) > (shown[1] - shown[0]) * 0.02) { zoom(from, to); }
       from = null; pick.setAttribute("width", 0);
     });
-    const tools = svg.parentNode.querySelector(".tools");
+    const tools = course.querySelector(".tools");
     tools.querySelector(".in").addEventListener("click", function () { zoom(shown[1] - (shown[1] - shown[0]) / 2, shown[1]); });
-    tools.querySelector(".all").addEventListener("click", function () { shown = full.slice(); draw(); });
+    tools.querySelector(".all").addEventListener("click", function () { shown = [0, data.end]; draw(); });
   });
 })();

@@ -1,4 +1,7 @@
-"""Pictures without a plotting library: arrays as PNG data addresses, runs as SVG."""
+"""Pictures without a plotting library: arrays as PNG data addresses, curves as SVG.
+
+An SVG is stretched to the room there is; the words around it are HTML, so that they keep their size on a phone.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +11,25 @@ import json
 import math
 import struct
 import zlib
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from enmf.report.numbers import growing_ticks, ticks
+
 # dark blue over green to yellow, readable on light and on dark paper and in grey
 COLOURS = np.array([(38, 20, 71), (48, 68, 128), (38, 116, 139), (45, 161, 124), (128, 198, 79), (246, 226, 60)], float)
-WIDTH, HEIGHT = 900, 340
-BOX = (70, 20, 880, 295)  # left, top, right, bottom of the plot itself
+SIDE = 1000  # units of an SVG, both ways
 POINTS = 600
+LONG = 50  # iterations from which their axis is logarithmic
+
+Ticks = Sequence[tuple[float, str]]  # place, as a share of the axis, and label
 
 
-def png(values: np.ndarray) -> str:
-    """A matrix, 0 to its largest entry, as an image that needs no file."""
-    top = float(values.max()) if values.size else 0.0
+def png(values: np.ndarray, top: float | None = None) -> str:
+    """A matrix, 0 to `top` or its largest entry, as an image that needs no file."""
+    top = (float(values.max()) if values.size else 0.0) if top is None else top
     level = np.clip(values / top if top > 0 else np.zeros(values.shape), 0.0, 1.0) * (len(COLOURS) - 1)
     below = np.minimum(level.astype(int), len(COLOURS) - 2)
     share = (level - below)[..., None]
@@ -47,88 +55,136 @@ def shrunk(values: np.ndarray, rows: int) -> np.ndarray:
     return np.add.reduceat(values, edges, axis=0) / np.diff(np.append(edges, len(values)))[:, None]
 
 
+def colour_bar(low: str, high: str) -> str:
+    """What the colours of a heat map mean."""
+    stops = ", ".join("#{:02x}{:02x}{:02x}".format(*colour.astype(int)) for colour in COLOURS)
+    scale = f'<i style="background: linear-gradient(to right, {stops})"></i>'
+    return f'<p class="scale soft">{html.escape(low)}{scale}{html.escape(high)}</p>'
+
+
+def heat_map(values: np.ndarray, words: str, x: Ticks, y: Ticks, top: float | None = None) -> str:
+    """A matrix as colours, with names on its axes."""
+    image = f'<img alt="{html.escape(words)}" src="{png(values, top)}">'
+    return framed(image, x, y, "heat")
+
+
+def framed(picture: str, x: Ticks, y: Ticks, kind: str = "") -> str:
+    """A picture that fills its frame, with words below and on the left."""
+    room = max((len(label) for _, label in y), default=0) + 1
+    left = "".join(f'<span class="y" style="top:{100 * at:.2f}%">{html.escape(label)}</span>' for at, label in y)
+    below = "".join(_below(at, label) for at, label in x)
+    return f'<div class="frame {kind}" style="margin-left:{room}ch">{picture}{left}{below}</div>'
+
+
+def _below(at: float, label: str) -> str:
+    """A label below the picture: those at its ends stay inside of them."""
+    side = " first" if at < 0.04 else " last" if at > 0.96 else ""
+    return f'<span class="x{side}" style="left:{100 * at:.2f}%">{html.escape(label)}</span>'
+
+
+def curves(
+    lines: Sequence[tuple[np.ndarray, np.ndarray]], words: str, x: Ticks, high: float, kind: str, marks: bool = True
+) -> str:
+    """Curves y(x) over 0 <= x <= 1, from 0 to `high`."""
+    high = high or 1.0
+    y = ticks(0.0, 1.05 * high, 4) if marks else []
+    grid = "".join(_level(1 - value / (1.05 * high)) for value, _ in y) or _level(1.0)
+    drawn = "".join(_polyline(k, a, 1 - b / (1.05 * high)) for k, (a, b) in enumerate(lines))
+    picture = f"{_svg(words, 'curve')}{grid}{drawn}</svg>"
+    return framed(picture, x, [(1 - value / (1.05 * high), label) for value, label in y], kind)
+
+
+def _svg(words: str, kind: str, data: str = "") -> str:
+    return (
+        f'<svg class="{kind}" viewBox="0 0 {SIDE} {SIDE}" preserveAspectRatio="none" role="img" '
+        f'aria-label="{html.escape(words)}"{data}>'
+    )
+
+
+def _level(y: float) -> str:
+    return f'<line class="axis" x1="0" x2="{SIDE}" y1="{SIDE * y:.1f}" y2="{SIDE * y:.1f}"/>'
+
+
+def _polyline(k: int, x: Iterable[float], y: Iterable[float]) -> str:
+    """A run, as shares of the frame from the left and from the top; one point is drawn as a dot."""
+    places = [f"{SIDE * a:.1f},{SIDE * b:.1f}" for a, b in zip(x, y)]
+    places = places * 2 if len(places) == 1 else places
+    return f'<polyline class="run run{k % 6}" points="{" ".join(places)}"/>'
+
+
 @dataclass(frozen=True)
 class Line:
-    """A run: (seconds, per cent, phase) each, and the bound in per cent (0 where it is not known)."""
+    """The course of a run: (step, error, seconds) each, and the bound of the error, 0 where it is not known."""
 
     name: str
-    points: list[tuple[float, float, str]]
+    points: list[tuple[float, float, float]] = field(repr=False)
     bound: float
 
 
-def chart(lines: list[Line], bands: list[tuple[float, float, str]], words: str) -> str:
-    """Error against time. Drawn here, so that it prints and needs no script; the script adds hover and zoom."""
+def chart(lines: list[Line], steps: str, words: str) -> str:
+    """Error against steps. Drawn here, so that it prints and needs no script; the script adds hover and zoom."""
     lines = [Line(line.name, _thinned(line.points), line.bound) for line in lines]
-    times = [point[0] for line in lines for point in line.points] + [band[1] for band in bands]
-    errors = [point[1] for line in lines for point in line.points]
-    bounds = [line.bound for line in lines if line.bound > 0]
-    low, high = min(errors + bounds), max(errors + bounds)
-    x1 = 5 * _round_up((max(times) or 1.0) / 5)
-    room = (high - low or abs(high) or 1.0) * 0.05
-    left, top, right, bottom = BOX
+    last = max(point[0] for line in lines for point in line.points)
+    log = last > LONG
+    low, high, bounds = y_range(lines)
+    end = (math.log10(1 + last) if log else last) or 1.0
 
-    def px(t: float) -> float:
-        return left + t / x1 * (right - left)
+    def across(step: float) -> float:
+        return (math.log10(1 + step) if log else step) / end
 
-    def py(v: float) -> float:
-        return bottom - (v - low + room) / (high - low + 2 * room) * (bottom - top)
+    def down(error: float) -> float:
+        return (high - error) / (high - low)
 
-    out = []
-    for k, (a, b, name) in enumerate(bands):
-        out.append(
-            f'<rect class="band" x="{px(a):.1f}" y="{top}" width="{px(b) - px(a):.1f}" height="{bottom - top}" '
-            f'opacity="{1 if k % 2 == 0 else 0.35}"/>'
-        )
-        hidden = "" if px(b) - px(a) > 60 else ' style="display:none"'
-        out.append(
-            f'<text class="bandname" x="{(px(a) + px(b)) / 2:.1f}" y="{top + 14}" text-anchor="middle"{hidden}>'
-            f"{html.escape(name)}</text>"
-        )
-    for k in range(6):
-        x, y = left + (right - left) * k / 5, bottom - (bottom - top) * k / 5
-        value = low - room + (high - low + 2 * room) * k / 5
-        out.append(f'<line class="axis" x1="{left}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        out.append(f'<text class="y" x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{value:.4g}</text>')
-        out.append(f'<text class="x" x="{x:.1f}" y="{bottom + 20}" text-anchor="middle">{x1 * k / 5:.3g}</text>')
-    out.append(f'<text x="{(left + right) / 2}" y="{HEIGHT - 6}" text-anchor="middle">seconds</text>')
-    out.append(f'<text x="{left}" y="{top - 6}">error, % of ‖X‖</text>')
+    y = [(down(value), label) for value, label in ticks(low, high)]
+    x = growing_ticks(int(last)) if log else ticks(0.0, last or 1.0, whole=True)
+    out = [_level(at) for at, _ in y]
     for bound in bounds:
-        out.append(f'<line class="bound" x1="{left}" x2="{right}" y1="{py(bound):.1f}" y2="{py(bound):.1f}"/>')
+        place = f"{SIDE * down(bound):.1f}"
+        out.append(f'<line class="bound" x1="0" x2="{SIDE}" y1="{place}" y2="{place}"/>')
     for k, line in enumerate(lines):
-        places = " ".join(f"{px(t):.1f},{py(v):.1f}" for t, v, _ in line.points)
-        out.append(f'<polyline class="run run{k % 6}" points="{places}"/>')
-        if len(lines) > 1:
-            name = html.escape(line.name)
-            out.append(
-                f'<text class="key run{k % 6}" x="{right}" y="{top + 16 * k + 4}" text-anchor="end">{name}</text>'
-            )
-    out.append(f'<rect class="pick" x="{left}" y="{top}" width="0" height="{bottom - top}"/>')
+        out.append(_polyline(k, [across(step) for step, _, _ in line.points], [down(e) for _, e, _ in line.points]))
+    out.append(f'<rect class="pick" x="0" y="0" width="0" height="{SIDE}"/></svg>')
     data = {
-        "box": BOX,
-        "size": (WIDTH, HEIGHT),
-        "x": (0.0, x1),
+        "log": log,
+        "marks": [step for step, _ in x],
+        "end": end,
         "y": (low, high),
         "lines": [line.points for line in lines],
         "names": [line.name for line in lines],
         "bounds": bounds,
-        "bands": [(a, b) for a, b, _ in bands],
+        "steps": steps,
     }
+    opening = _svg(words, "chart", f' data-chart="{html.escape(json.dumps(data))}"')
+    scale = " (logarithmic scale)" if log else ""
     return (
-        f'<div><svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{html.escape(words)}" '
-        f'data-chart="{html.escape(json.dumps(data))}">{"".join(out)}</svg>'
+        f'<div class="course"><p class="soft">error, % of ‖X‖</p>'
+        f"{framed(opening + ''.join(out), [(across(step), label) for step, label in x], y)}"
+        f'<p class="soft under">{html.escape(steps)}{scale}</p>{_keys(lines)}'
         '<p class="readout soft" aria-live="polite">Move over the curve to read it; drag to look closer.</p>'
         '<div class="tools"><button type="button" class="in">Closer to the end</button>'
         '<button type="button" class="all">Show all</button></div></div>'
     )
 
 
-def _round_up(step: float) -> float:
-    """The next number with few digits, for marks on an axis."""
-    unit = 10.0 ** math.floor(math.log10(step))
-    return unit * next(mark for mark in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if mark * unit >= step * (1 - 1e-9))
+def y_range(lines: list[Line]) -> tuple[float, float, list[float]]:
+    """Ends of the axis of errors, and the bounds in it: one that is far below would hide the descent."""
+    errors = [point[1] for line in lines for point in line.points]
+    low, high = min(errors), max(errors)
+    near = sorted({line.bound for line in lines if line.bound > 0 and low - line.bound <= 2 * (high - low)})
+    low = min([low, *near])
+    room = (high - low or abs(high) or 1.0) * 0.05
+    return low - room, high + room, near
 
 
-def _thinned(points: list[tuple[float, float, str]]) -> list[tuple[float, float, str]]:
+def _keys(lines: list[Line]) -> str:
+    if len(lines) < 2:
+        return ""
+    keys = (f'<span class="key run{k % 6}">{html.escape(line.name)}</span>' for k, line in enumerate(lines))
+    return f'<p class="keys">{"".join(keys)}</p>'
+
+
+def _thinned(points: list[tuple[float, float, float]]) -> list[tuple[float, float, float]]:
     if len(points) > POINTS:
-        points = [points[i] for i in np.unique(np.linspace(0, len(points) - 1, POINTS).astype(int))]
-    return [(float(f"{t:.5g}"), float(f"{v:.8g}"), phase) for t, v, phase in points]
+        places = np.concatenate([np.linspace(1, len(points), POINTS), np.geomspace(1, len(points), POINTS)])
+        points = [points[i] for i in np.unique(places.astype(int)) - 1]
+    return [(step, float(f"{error:.10g}"), float(f"{seconds:.3g}")) for step, error, seconds in points]

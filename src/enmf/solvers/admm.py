@@ -44,6 +44,9 @@ class AOADMM(Method):
         V, self._dual_V = self._solve(it.V, self._dual_V, *it.normal_V())
         it.set_V(V)
 
+    def forget(self) -> None:
+        self._dual_U = self._dual_V = None
+
     def _solve(
         self, F: np.ndarray, dual: np.ndarray | None, G: np.ndarray, B: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -81,6 +84,9 @@ class NMFADMM(Method):
     def __init__(self, rho: float = 1.0) -> None:
         self.rho = rho
         self._state: tuple[np.ndarray, ...] | None = None
+
+    def forget(self) -> None:
+        self._state = None
 
     def step(self, it: Iterate, objective: float) -> None:
         if self._state is None:

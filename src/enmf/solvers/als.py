@@ -131,6 +131,9 @@ class ProjectedALS(Method):
         self._kept: tuple[np.ndarray, np.ndarray] | None = None  # the best pair
         self._waited = 0
 
+    def forget(self) -> None:
+        self._best, self._kept = np.inf, None
+
     def step(self, it: Iterate, objective: float) -> None:
         if objective < self._best:
             gained = objective < (1.0 - PROGRESS) * self._best

@@ -30,6 +30,9 @@ class Method(ABC):
     def step(self, it: Iterate, objective: float) -> None:
         """One iteration, in place. `objective` is the squared error (plus penalty) of the iterate as it comes in."""
 
+    def forget(self) -> None:  # noqa: B027 (most methods remember nothing)
+        """The iterate was rescaled: whatever the method remembers of it is void."""
+
     def finished(self, it: Iterate) -> bool:
         """A stage with an end of its own (not a tolerance) says so here."""
         return False

@@ -118,6 +118,9 @@ class ExtrapolatedHALS(AcceleratedHALS):
         self.update_U(it, sweeps_U, Momentum(U, self.beta))
         self.update_V(it, sweeps_V, Momentum(V, self.beta))
 
+    def forget(self) -> None:
+        self._plain = None
+
     def _restart(self, it: Iterate) -> None:
         """Fall back to the last pair before extrapolation."""
         assert self._plain is not None

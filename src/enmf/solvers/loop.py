@@ -11,9 +11,14 @@ from enmf.optimality import kkt_residual
 from enmf.solvers.base import Method
 from enmf.stopping import Monitor
 
+PROVEN_OR_STATIONARY = ("global_optimum", "exact", "converged")
+
 
 def descend(it: Iterate, method: Method, monitor: Monitor, *, phase: str = "descent", max_iter: int) -> str:
-    """Step until the monitor has a verdict; leaves the best factors seen in `it` and returns the status."""
+    """Step until the monitor has a verdict; leaves the best factors seen in `it` and returns the status.
+
+    A method that may go up is compared with all pairs it has seen, a monotone one with a few: rounding can end it, too.
+    """
     interval = _kkt_interval(it, method, monitor.stopping.tol)
     best_objective = math.inf
     best: tuple[np.ndarray, np.ndarray] | None = None
@@ -29,15 +34,17 @@ def descend(it: Iterate, method: Method, monitor: Monitor, *, phase: str = "desc
                 error = math.sqrt(max(squared, 0.0))
                 kkt = kkt_residual(it) if measured else math.nan
             monitor.record(iteration, phase, error, kkt, it.U, it.V)
-            status = monitor.verdict(iteration, max_iter, error, kkt, objective)
+            status = monitor.verdict(iteration, max_iter, error, kkt, objective, bool(it.penalty))
             if status is not None:
                 break
-            if not method.monotone and objective < best_objective:
+            if objective < best_objective and (not method.monotone or iteration & (iteration - 1) == 0):
                 best_objective = objective
                 best = _kept(it.U, best and best[0]), _kept(it.V, best and best[1])
+            if it.even_out():
+                method.forget()
             method.step(it, objective)
             counter.iterations += 1
-    if best is not None and objective > best_objective and status not in ("converged", "global_optimum"):
+    if best is not None and not objective <= best_objective and status not in PROVEN_OR_STATIONARY:
         it.set_U(best[0])
         it.set_V(best[1])
     return status

@@ -77,6 +77,10 @@ class FPGM(Method):
         self._old: tuple[np.ndarray, np.ndarray] | None = None  # the pair of one step ago
         self._lipschitz: list[float | None] = [None, None]
 
+    def forget(self) -> None:
+        self._best, self._t, self._old = np.inf, 1.0, None
+        self._lipschitz = [None, None]
+
     def step(self, it: Iterate, objective: float) -> None:
         if self._old is None:
             self._old = it.U, it.V

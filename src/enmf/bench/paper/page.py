@@ -18,7 +18,8 @@ from enmf.bench.paper.claims import CLAIMS, judge
 from enmf.bench.paper.runner import read
 from enmf.bench.paper.runs import TOL
 from enmf.bench.paper.views import VIEWS, View
-from enmf.report.page import _document, _section, _table
+from enmf.report.page import _document, _section
+from enmf.report.tables import table as sortable
 
 STYLE = """<style>
 table.sortable td { white-space: pre; }
@@ -121,7 +122,7 @@ def _part(one: Reproduction, tables: dict[str, list[dict[str, str]]], about: dic
         pieces.append(_figure(path, one.title))
     for view in views:
         long = len(view.rows) > 12
-        table = _table(view.heads, [tuple(map(_two_lines, row)) for row in view.rows])
+        table = sortable(view.heads, [tuple(map(_two_lines, row)) for row in view.rows])
         caption = _words(view.caption)
         pieces.append(
             f"<details{'' if long else ' open'}><summary>{caption}, {len(view.rows)} rows</summary>{table}</details>"

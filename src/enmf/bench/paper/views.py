@@ -137,7 +137,7 @@ def below_bound(row: dict[str, str]) -> bool:
 
 def arrived(row: dict[str, str]) -> bool:
     """At equal error: whether the run has eNMF's error."""
-    return row["status"] in ("target_reached", "global_optimum")
+    return row["status"] in ("target_reached", "exact", "global_optimum")
 
 
 def rotation(rows: Rows) -> list[View]:
@@ -274,7 +274,9 @@ def _verdicts(rows: Rows) -> View:
 def counts(rows: Rows) -> dict[str, int]:
     """How many runs are E, TE and NE, and how many of the latter are stationary points."""
     found = {name: len(pick(rows, verdict=name)) for name in ("E", "TE", "NE")}
-    found["NE, stationary"] = sum(row["status"] in ("converged", "global_optimum") for row in pick(rows, verdict="NE"))
+    found["NE, stationary"] = sum(
+        row["status"] in ("converged", "exact", "global_optimum") for row in pick(rows, verdict="NE")
+    )
     return found
 
 

@@ -9,7 +9,7 @@ from enmf.bench.paper.runs import LETTER, OPPONENTS
 from enmf.bench.paper.tidy import number
 from enmf.bench.paper.views import Rows, fmt, pick
 
-STATIONARY = ("converged", "global_optimum")
+STATIONARY = ("converged", "exact", "global_optimum")
 EXACT = 1e-10  # relative distance from the orthant that is rounding
 
 

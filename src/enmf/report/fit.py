@@ -1,0 +1,256 @@
+"""Where the fit is good and where it is bad: data beside U Vᵀ, errors of rows and of columns.
+
+Nothing of the size of X is made: residuals of rows and columns come from the products X V and Xᵀ U, or, with missing
+entries, from blocks of rows.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from enmf.factorization import in_users_units
+from enmf.matrix.base import row_blocks
+from enmf.report.axes import Axis
+from enmf.report.numbers import percent, shortened
+from enmf.report.pictures import Ticks, colour_bar, curves, heat_map, png, shrunk
+from enmf.report.tables import table
+from enmf.result import Result
+
+WORST = 15  # rows and columns shown with their residual
+SAMPLES = 6  # rows shown beside their reconstruction
+TILES = (60, 120)  # rows and columns of a map of all data
+CURVE = 400  # points of a curve
+
+
+@dataclass(frozen=True)
+class Residual:
+    """Sums of squares of X - U Vᵀ and of X, along one side of X."""
+
+    axis: Axis
+    squares: np.ndarray
+    whole: np.ndarray
+
+    @property
+    def relative(self) -> np.ndarray:
+        """Error of each row or column over its norm; 0 where there is nothing to fit."""
+        return np.sqrt(np.divide(self.squares, self.whole, out=np.zeros(len(self.whole)), where=self.whole > 0))
+
+
+def fit_section(
+    result: Result, X: Any, rows: Axis, columns: Axis, shape: tuple[int, int] | None, spectrum: bool
+) -> str:
+    """Everything that needs the data themselves."""
+    result, X = _in_range(result, X)
+    missing = result.settings.get("missing") == "unstored"
+    in_rows, in_columns, of_rows, of_columns = residuals(X, result.U, result.V, missing)
+    sides = Residual(rows, in_rows, of_rows), Residual(columns, in_columns, of_columns)
+    if shape is not None:
+        picture = _images(result, X, sides[0], shape)
+    elif spectrum:
+        picture = _spectra(result, X, sides[0], columns)
+    else:
+        picture = _maps(result, X, missing)
+    return _disagreement(result, sides[0]) + picture + "".join(_side(side) for side in sides)
+
+
+def _in_range(result: Result, X: Any) -> tuple[Result, Any]:
+    """The same in another unit, where squares of the entries would leave the number range."""
+    values = X.data if sp.issparse(X) else X
+    unit = float(np.nanmax(values, initial=0.0))
+    if unit == 0 or 1e-70 <= unit <= 1e70:
+        return result, X
+    root = np.sqrt(unit)
+    certificate = in_users_units(result.certificate, 1 / unit)
+    return replace(result, U=result.U / root, V=result.V / root, certificate=certificate), X / unit
+
+
+def residuals(X: Any, U: np.ndarray, V: np.ndarray, missing: bool = False) -> tuple[np.ndarray, ...]:
+    """Sums of squares of X - U Vᵀ and of X by rows and by columns; over the stored or known entries where `missing`."""
+    U, V = U.astype(np.float64), V.astype(np.float64)
+    if sp.issparse(X) and not missing:
+        X, holes = _split(sp.csr_array(X))
+        squares = X.multiply(X)
+        of_rows, of_columns = np.asarray(squares.sum(axis=1)).ravel(), np.asarray(squares.sum(axis=0)).ravel()
+        UtU, VtV = U.T @ U, V.T @ V
+        rows = of_rows - 2 * np.einsum("ij,ij->i", X @ V, U) + np.einsum("ij,ij->i", U @ VtV, U)
+        columns = of_columns - 2 * np.einsum("ij,ij->i", X.T @ U, V) + np.einsum("ij,ij->i", V @ UtU, V)
+        i, j = holes
+        unseen = np.einsum("ij,ij->i", U[i], V[j]) ** 2
+        rows -= np.bincount(i, unseen, len(rows))
+        columns -= np.bincount(j, unseen, len(columns))
+        return np.maximum(rows, 0), np.maximum(columns, 0), of_rows, of_columns
+    n, m = X.shape
+    rows, columns, of_rows, of_columns = np.zeros(n), np.zeros(m), np.zeros(n), np.zeros(m)
+    if sp.issparse(X):
+        coo = sp.coo_array(X)
+        for part in row_blocks(coo.nnz, U.shape[1]):
+            i, j, x = coo.coords[0][part], coo.coords[1][part], coo.data[part].astype(np.float64)
+            squared = (x - np.einsum("ij,ij->i", U[i], V[j])) ** 2
+            for total, index, weight in (
+                (rows, i, squared),
+                (columns, j, squared),
+                (of_rows, i, x * x),
+                (of_columns, j, x * x),
+            ):
+                total += np.bincount(index, weight, len(total))
+        return rows, columns, of_rows, of_columns
+    X = np.asarray(X)
+    for block in row_blocks(n, m):
+        part = np.nan_to_num(X[block].astype(np.float64))
+        squared = np.where(np.isnan(X[block]), 0.0, (part - U[block] @ V.T) ** 2)
+        rows[block], of_rows[block] = squared.sum(axis=1), (part * part).sum(axis=1)
+        columns += squared.sum(axis=0)
+        of_columns += (part * part).sum(axis=0)
+    return rows, columns, of_rows, of_columns
+
+
+def _split(X: sp.csr_array) -> tuple[sp.csr_array, tuple[np.ndarray, np.ndarray]]:
+    """X with zeros for the stored NaN, and where these are: missing entries among known zeros."""
+    bad = np.isnan(X.data)
+    if not bad.any():
+        return X, (np.empty(0, np.int64), np.empty(0, np.int64))
+    i, j = (places[bad] for places in sp.coo_array(X).coords)
+    return sp.csr_array((np.nan_to_num(X.data), X.indices, X.indptr), X.shape), (i, j)
+
+
+def _disagreement(result: Result, rows: Residual) -> str:
+    """A word where these data give another error than the run had."""
+    c, error = result.certificate, math.sqrt(float(rows.squares.sum()))
+    whole = c.error / c.relative_error if c.relative_error > 0 else math.sqrt(float(rows.whole.sum()))
+    if abs(error - c.error) <= 0.01 * c.error + 1e-6 * whole:
+        return ""
+    return (
+        f"<p><b>Of all entries of the data given to this page the error is {error:.5g}, of those that were factorized "
+        f"{c.error:.5g}.</b> Entries were masked or weighted, or these are other data.</p>"
+    )
+
+
+def _by_quality(rows: Residual) -> np.ndarray:
+    """A few rows from the best to the worst fit; rows of zeros have none."""
+    order = np.argsort(rows.relative, kind="stable")
+    order = order[rows.whole[order] > 0]
+    return order[np.unique(np.linspace(0, len(order) - 1, min(SAMPLES, len(order))).astype(int))]
+
+
+def _row(X: Any, i: int) -> np.ndarray:
+    row = X[[i]].toarray() if sp.issparse(X) else np.asarray(X[i])
+    return row.ravel().astype(np.float64)
+
+
+def _images(result: Result, X: Any, rows: Residual, shape: tuple[int, int]) -> str:
+    cards = []
+    for i in _by_quality(rows):
+        data, fit = np.nan_to_num(_row(X, i)), result.V @ result.U[i]
+        top = float(max(data.max(), fit.max()))
+        name = html.escape(shortened(rows.axis.names[i]))
+        pictures = "".join(
+            f'<figure><img alt="{name}: {what}" src="{png(values.reshape(shape), top)}">'
+            f"<figcaption>{what}</figcaption></figure>"
+            for what, values in (("data", data), ("fit", fit), ("difference", np.abs(data - fit)))
+        )
+        cards.append(_card(name, f"error {percent(rows.relative[i])}", f'<div class="trio">{pictures}</div>'))
+    return _cards("From the best to the worst fitted row: data, U Vᵀ, and the size of their difference.", cards)
+
+
+def _spectra(result: Result, X: Any, rows: Residual, columns: Axis) -> str:
+    cards = []
+    places = shrunk(columns.places()[:, None], CURVE)[:, 0]
+    for i in _by_quality(rows):
+        data, fit = _row(X, i), result.V @ result.U[i]
+        lines = [(places, shrunk(values[:, None], CURVE)[:, 0]) for values in (np.nan_to_num(data), fit)]
+        name = html.escape(shortened(rows.axis.names[i]))
+        top = max(float(values.max()) for _, values in lines)
+        picture = curves(lines, f"{name}: data and fit", columns.ticks(3), top, "small")
+        cards.append(_card(name, f"error {percent(rows.relative[i])}", picture))
+    words = (
+        'From the best to the worst fitted row: <span class="key run0">data</span><span class="key run1">U Vᵀ</span>'
+    )
+    return _cards(words, cards)
+
+
+def _card(name: str, note: str, content: str) -> str:
+    return f'<div class="part"><h3>{name} <span class="soft">{note}</span></h3>{content}</div>'
+
+
+def _cards(words: str, cards: list[str]) -> str:
+    return f'<p class="keys">{words}</p><div class="parts wide">{"".join(cards)}</div>'
+
+
+def _maps(result: Result, X: Any, missing: bool) -> str:
+    """Data and fit in tiles: means of neighbours, after rows and columns were grouped by component."""
+    P, Q = (_tiling(F, count) for F, count in zip((result.U, result.V), TILES))
+    data, fit = _means(X, P, Q, missing), (P @ result.U) @ (Q @ result.V).T
+    top = float(max(data.max(), fit.max()))
+    pictures = "".join(
+        f"<figure>{heat_map(values, words, [], [], top)}<figcaption>{words}</figcaption></figure>"
+        for values, words in ((data, "data"), (fit, "U Vᵀ"))
+    )
+    known = " known" if result.certificate.observed is not None else ""
+    return (
+        f'<div class="pair">{pictures}</div>{colour_bar("0", f"{top:.3g}")}'
+        f'<p class="soft">Means of{known} entries side by side; rows (down) and columns (across) are grouped by the '
+        "component that is largest in them.</p>"
+    )
+
+
+def _tiling(F: np.ndarray, count: int) -> sp.csr_array:
+    """The means of neighbours in the order of the components, as a matrix (tiles x rows)."""
+    order = grouped(F)
+    tile = np.empty(len(F), np.int64)
+    tile[order] = np.arange(len(F)) * min(count, len(F)) // len(F)
+    return sp.csr_array((1.0 / np.bincount(tile)[tile], (tile, np.arange(len(F)))))
+
+
+def _means(X: Any, P: sp.csr_array, Q: sp.csr_array, missing: bool) -> np.ndarray:
+    """Means of the known entries in each tile."""
+    total, known = np.zeros((P.shape[0], Q.shape[0])), np.zeros((P.shape[0], Q.shape[0]))
+    for block in row_blocks(*X.shape):
+        part = X[block]
+        if sp.issparse(part):
+            part = _split(part)[0]
+            there = sp.csr_array((np.ones(part.nnz), part.indices, part.indptr), part.shape) if missing else None
+        else:
+            part, there = np.nan_to_num(part), sp.csr_array(~np.isnan(part), dtype=np.float64)
+        total += np.asarray((P[:, block] @ part @ Q.T).todense() if sp.issparse(part) else P[:, block] @ part @ Q.T)
+        known += (
+            np.asarray((P[:, block] @ there @ Q.T).todense()) if there is not None else P[:, block].sum(axis=1)[:, None]
+        )
+    return np.divide(total, known, out=np.zeros_like(total), where=known > 0)
+
+
+def grouped(F: np.ndarray) -> np.ndarray:
+    """An order in which rows with the same largest component stand together, the largest ones first."""
+    scaled = F / np.maximum(F.max(axis=0), np.finfo(F.dtype).tiny)
+    return np.lexsort((-scaled.max(axis=1), scaled.argmax(axis=1)))
+
+
+def _side(side: Residual) -> str:
+    """Errors of all rows or columns as a curve, and the worst of them as a table."""
+    axis, relative = side.axis, side.relative
+    order = np.arange(len(relative)) if axis.ordered else np.argsort(-relative, kind="stable")
+    places, x = _curve_axis(axis)
+    values = 100 * np.sqrt(shrunk(relative[order][:, None] ** 2, CURVE)[:, 0])
+    words = f"Error of each {axis.what}, in % of its norm" + ("" if axis.ordered else ", the largest first")
+    curve = curves([(shrunk(places[:, None], CURVE)[:, 0], values)], words, x, float(values.max()), "small")
+    total = float(side.squares.sum()) or 1.0
+    worst = np.argsort(-relative, kind="stable")[:WORST]
+    listed = table(
+        (axis.what, "error, % of its norm", "% of all squared error"),
+        [(axis.names[i], 100 * relative[i], 100 * side.squares[i] / total) for i in worst],
+    )
+    return (
+        f"<h3>{axis.what.capitalize()}s</h3><p>{words}:</p>{curve}"
+        f"<details open><summary>The {len(worst)} worst of {len(relative)} {axis.what}s</summary>{listed}</details>"
+    )
+
+
+def _curve_axis(axis: Axis) -> tuple[np.ndarray, Ticks]:
+    if axis.ordered:
+        return axis.places(), axis.ticks()
+    return Axis.of(axis.what, None, len(axis.names)).places(), []
