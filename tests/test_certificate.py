@@ -68,8 +68,10 @@ def test_dead_and_duplicated_components_are_named():
     assert c.duplicated_components == (3,)
     assert c.components[3].duplicate_of == 1
     report = c.report()
-    assert "duplicate of 1" in report
-    assert "dead" in report
+    assert "        4 " in report  # people count from 1, data from 0
+    assert "duplicate of 2" in report
+    assert "dead components            5\n" in report
+    assert "column 2 of U lies within that of column 4" in enmf.certify(X, U[:, :4], V[:, :4]).report()
     plain = json.loads(json.dumps(c.to_dict()))
     assert plain["components"][4]["dead"] is True
     assert plain["uniqueness"]["verdict"] == "not unique"

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ import enmf
 from enmf import tables
 from enmf.cli import app
 
+PARQUET = find_spec("pyarrow") is not None
 ENTRY = [sys.executable, "-m", "enmf.cli"]
 
 
@@ -64,14 +66,16 @@ def write_all(folder, table):
     table.to_csv(folder / "zipped.csv.gz")
     table.to_csv(folder / "r.csv", index_label=False)  # R: the header has one name less
     np.savetxt(folder / "plain.csv", values, delimiter=",")
-    table.to_parquet(folder / "x.parquet")
     np.save(folder / "x.npy", values)
     np.savez(folder / "x.npz", X=values, other=np.zeros((2, 2)))
     sp.save_npz(folder / "sparse.npz", sp.csr_array(values))
     scipy.io.mmwrite(folder / "x.mtx", sp.coo_array(values), precision=17)
     with gzip.open(folder / "x.mtx.gz", "wb") as file:
         file.write((folder / "x.mtx").read_bytes())
-    named = ["x.csv", "x.tsv", "semicolons.csv", "zipped.csv.gz", "r.csv", "x.parquet"]
+    named = ["x.csv", "x.tsv", "semicolons.csv", "zipped.csv.gz", "r.csv"]
+    if PARQUET:
+        table.to_parquet(folder / "x.parquet")
+        named.append("x.parquet")
     return {
         **dict.fromkeys(named, True),
         **dict.fromkeys(["plain.csv", "x.npy", "x.npz", "sparse.npz", "x.mtx", "x.mtx.gz"], False),
@@ -97,13 +101,19 @@ def test_h5ad(tmp_path):
     assert sp.issparse(found.values)
     assert within("factorize", "x.h5ad", "--rank", 2, cwd=tmp_path).returncode == 0
     assert (found.rows, found.columns) == (list(wanted.index), list(wanted.columns))
+    both = anndata.AnnData(wanted.to_numpy(), layers={"counts": np.ones(wanted.shape)})
+    both.write_h5ad(tmp_path / "layers.h5ad")
+    assert tables.read(str(tmp_path / "layers.h5ad"), layer="counts").values.max() == 1.0
+    with pytest.raises(tables.InputProblem, match=r"no layer 'raw'.*there are: counts"):
+        tables.read(str(tmp_path / "layers.h5ad"), layer="raw")
 
 
 def test_factorize_from_every_format(tmp_path):
     table = frame()
     expected = enmf.factorize(table.to_numpy(), 3, random_state=0)
     for name in write_all(tmp_path, table):
-        done = (run if name == "x.mtx.gz" else within)("factorize", name, "--rank", 3, "--out", "f.npz", cwd=tmp_path)
+        call = run if name == "x.mtx.gz" else within
+        done = call("factorize", name, "--rank", 3, "--out", "f.npz", "--force", cwd=tmp_path)
         assert done.returncode == 0, (name, done.stderr)
         assert done.stderr == ""  # quiet where nobody looks
         assert f"status: {expected.status}" in done.stdout
@@ -162,8 +172,9 @@ def test_complete_a_table_with_gaps_and_a_list_of_triplets(tmp_path):
     listed.to_csv(tmp_path / "list.csv", index=False)
     estimates = []
     for name, more in (("gaps.csv", []), ("list.csv", ["--triplets"])):
-        done = run("complete", name, *more, "--rank", 2, "--predict", "p.csv", cwd=tmp_path)
+        done = run("complete", name, *more, "--rank", 2, "--predict", "p.csv", "--force", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines()[-1].endswith(", p.csv")  # written: the estimates too
         found = pd.read_csv(tmp_path / "p.csv").set_index(["row", "column"])["estimate"]
         assert len(found) == gaps.sum()
         truth = np.array([table.loc[place] for place in found.index])
@@ -176,6 +187,15 @@ def test_help_info_and_bench(tmp_path):
     done = run("factorize", "--help", cwd=tmp_path)
     assert "Examples" in done.stdout
     assert "enmf factorize spectra.csv --rank 10\n" in done.stdout  # lines of examples are not run together
+    assert within("--version", cwd=tmp_path).stdout == f"enmf {enmf.__version__}\n"
+    for command in ("", "factorize", "complete", "certify", "rank", "compare", "bench", "demo", "info"):
+        done = within(*filter(None, [command]), "--help", cwd=tmp_path) if command != "bench" else done
+        assert done.returncode == 0, done
+        assert max(map(len, done.stdout.splitlines())) <= 80
+        assert "..." not in done.stdout.replace("csv|npy|...", "").replace("[ARGS]...", "").replace("{FACTORS}...", "")
+        assert "<int" not in done.stdout
+        assert "<float" not in done.stdout
+    assert "usage: enmf bench" in run("bench", "--help", cwd=tmp_path).stdout
     facts = json.loads(run("info", "--json", cwd=tmp_path).stdout)
     assert facts["methods"] == enmf.methods()
     done = run("bench", "show", "nothing.csv", cwd=tmp_path)
@@ -228,17 +248,39 @@ def test_not_converged_is_3_and_writes(tmp_path):
     assert (tmp_path / "x.factors.npz").exists()
 
 
-def test_ctrl_c_is_130_and_writes(tmp_path):
-    np.save(tmp_path / "x.npy", np.random.default_rng(0).random((2000, 500)))
-    command = [*ENTRY, "factorize", "x.npy", "-r", "40", "--tol", "0", "--max-iter", "1000000"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(8)  # well inside the descent, which would go on for hours
-    process.send_signal(signal.SIGINT)
+def endless(folder, seconds, number, ignored=False):
+    """A run that would go on for hours, and gets a signal; `ignored`: begun in the background of a shell."""
+    np.save(folder / "x.npy", np.random.default_rng(0).random((2000, 500)))
+    command = [sys.executable, "-m", "enmf", "factorize", "x.npy", "-r", "40", "--tol", "0", "--max-iter", "1000000"]
+    handler = signal.SIG_IGN if ignored else signal.SIG_DFL
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, handler),
+    )
+    time.sleep(seconds)
+    process.send_signal(number)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
     assert "Traceback" not in err
+    return process.returncode, out, err
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_ctrl_c_and_termination_write_what_was_reached(number, code, tmp_path):
+    found, out, err = endless(tmp_path, 8, number, ignored=number == signal.SIGTERM)
+    assert found == code, err
     assert "status: interrupted" in out
     assert np.load(tmp_path / "x.factors.npz")["U"].shape == (2000, 40)
+
+
+@pytest.mark.parametrize("seconds", [0.3, 0.8])
+def test_a_command_that_is_still_starting_ends_without_a_traceback(seconds, tmp_path):
+    assert endless(tmp_path, seconds, signal.SIGINT)[0] == 130
+    assert endless(tmp_path, seconds, signal.SIGTERM)[0] == 143
+    assert not (tmp_path / "x.factors.npz").exists()
 
 
 def broken_files(folder):
@@ -258,8 +300,16 @@ def broken_files(folder):
     (folder / "latin.csv").write_bytes("naïve,b\n1,2\n".encode("latin-1"))
     (folder / "x.xlsx").write_bytes(b"PK")
     (folder / "wrong.npy").write_bytes(b"this is not an array")
-    table.to_parquet(folder / "whole.parquet")
-    (folder / "cut.parquet").write_bytes((folder / "whole.parquet").read_bytes()[:-200])
+    np.save(folder / "objects.npy", np.array([[1, None]]), allow_pickle=True)
+    np.save(folder / "negative.npy", np.ones((5, 10)))
+    held = (folder / "negative.npy").read_bytes()
+    (folder / "negative.npy").write_bytes(held.replace(b"(5, 10), ", b"(-5, 10),"))
+    (folder / "huge.mtx").write_text(
+        "%%MatrixMarket matrix coordinate real general\n1000000000 1000000000 2\n1 1 1.0\n5 5 2.0\n"
+    )
+    if PARQUET:
+        table.to_parquet(folder / "whole.parquet")
+        (folder / "cut.parquet").write_bytes((folder / "whole.parquet").read_bytes()[:-200])
     (folder / "cut.csv.gz").write_bytes(gzip.compress(table.to_csv().encode())[:-100])
     (folder / "wrong.mtx").write_text("%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 1.0\n")
 
@@ -276,9 +326,12 @@ BROKEN = {
     "header.csv": ("no data",),
     "missing.csv": ("no such file",),
     "folder.csv": ("folder",),
-    "latin.csv": ("UTF-8",),
+    "latin.csv": ("UTF-8", "--encoding latin-1"),
+    "negative.npy": ("cannot be read",),
+    "objects.npy": ("cannot be read", "dtype. Check"),
+    "huge.mtx": ("1000000000 rows", "memory"),
     "x.xlsx": ("not known", ".csv"),
-    "cut.parquet": ("cannot be read", "ending"),
+    **({"cut.parquet": ("cannot be read", "ending")} if PARQUET else {}),
     "cut.csv.gz": ("damaged", "again"),
     "wrong.npy": ("cannot be read",),
     "wrong.mtx": ("cannot be read",),
@@ -334,6 +387,221 @@ def test_bad_triplets_and_names(tmp_path):
     np.save(tmp_path / "x.npy", np.ones((2, 3)))
     with pytest.raises(tables.InputProblem, match="2 names for the 3 columns"):
         tables.read(str(tmp_path / "x.npy"), column_names=str(tmp_path / "names.txt"))
+
+
+def test_help_needs_nothing_that_computes(tmp_path):
+    code = "import sys; sys.argv[1:] = ['factorize', '--help']; from enmf.__main__ import main\ntry: main()\n"
+    code += "finally: print(sorted({'numpy', 'scipy', 'pandas', 'numba', 'sklearn'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout.splitlines()[-1] == "[]", done
+
+
+def test_public_names_are_what_they_are_whatever_was_imported_first(tmp_path):
+    code = "from enmf.rank import select_rank; import enmf.stability, enmf.consensus; from enmf import *; import enmf\n"
+    code += "print([n for n in enmf.__all__ if n not in dir(enmf) or globals()[n] is not getattr(enmf, n)])\n"
+    code += "print(callable(enmf.stability), callable(enmf.consensus), enmf.exact.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout == "[]\nTrue True enmf.exact\n", done.stderr
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        enmf.nothing  # noqa: B018
+
+
+# ---------------------------------------------------------------- what is written, and what is not
+
+
+def everything(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def test_outputs_are_replaced_with_force_only(tmp_path):
+    frame().to_csv(tmp_path / "x.csv")
+    what = ("--tables", "csv", "--certificate", "c.json", "--trace", "t.json", "--report", "r.html")
+    assert within("factorize", "x.csv", "-r", 2, *what, cwd=tmp_path).returncode == 0
+    before = everything(tmp_path)
+    for path in ("x.factors.npz", "x.factors.V.csv", "c.json", "t.json", "r.html"):
+        for other in set(before) - {path, "x.csv"}:
+            (tmp_path / other).unlink()
+        refused(within("factorize", "x.csv", "-r", 3, *what, cwd=tmp_path), path, "exists", "--force")
+        assert everything(tmp_path) == {name: before[name] for name in (path, "x.csv")}
+        for other, content in before.items():
+            (tmp_path / other).write_bytes(content)
+    assert within("factorize", "x.csv", "-r", 3, *what, "--force", cwd=tmp_path).returncode == 0
+    assert all(content != before[name] for name, content in everything(tmp_path).items() if name != "x.csv")
+
+
+def test_inputs_are_never_replaced(tmp_path):
+    frame().to_csv(tmp_path / "x.csv")
+    np.savez(tmp_path / "x.npz", frame().to_numpy())
+    (tmp_path / "names.txt").write_text("\n".join(frame().columns))
+    os.link(tmp_path / "x.csv", tmp_path / "hard.html")
+    os.symlink(tmp_path / "x.csv", tmp_path / "soft.html")
+    (tmp_path / "parts").mkdir()
+    np.save(tmp_path / "parts" / "0.npy", frame().to_numpy())
+    before = everything(tmp_path)
+    for arguments in (
+        ("factorize", "x.csv", "-r", 2, "--report", "x.csv"),
+        ("factorize", "x.csv", "-r", 2, "--report", "hard.html"),
+        ("factorize", "x.csv", "-r", 2, "--trace", "soft.html"),
+        ("factorize", "x.npz", "-r", 2, "--out", "x.npz"),
+        ("factorize", "x.npz", "-r", 2, "--out", "x"),
+        ("factorize", "x.npz", "-r", 2, "--column-names", "names.txt", "--certificate", "names.txt"),
+        ("factorize", "parts", "-r", 2, "--out", "parts/1"),
+        ("factorize", "parts", "-r", 2, "--checkpoint", "parts"),
+        ("complete", "x.csv", "-r", 2, "--predict", "./x.csv"),
+        ("rank", "x.csv", "--out", "x.csv"),
+        ("rank", "x.npz", "--checkpoint", "x.npz"),
+        ("compare", "x.npz", "x.npz", "--report", "x.npz"),
+    ):
+        more = () if "--checkpoint" in arguments and "rank" not in arguments else ("--force",)
+        done = within(*arguments, *more, cwd=tmp_path)
+        refused(done, "another")
+        assert everything(tmp_path) == before, arguments
+    assert sorted(path.name for path in (tmp_path / "parts").iterdir()) == ["0.npy"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--out", "x.parquet"), ("x.parquet", "npz")),
+        (("--out", "a", "--report", "a.npz"), ("a.npz", "two results")),
+        (("--image-shape", "2x4"), ("--image-shape", "--report")),
+        (("--report", "r.html", "--image-shape", "3x3"), ("3x3", "9 pixels", "8 columns")),
+        (("--tables", "excel"), ("--tables", "'excel'")),
+        (("--trace", "x" * 300), ("cannot be written",)),
+    ],
+)
+def test_what_would_fail_after_the_work_is_told_before_it(arguments, words, tmp_path):
+    frame().to_csv(tmp_path / "x.csv")
+    refused(within("factorize", "x.csv", "-r", 2, *arguments, cwd=tmp_path), *words)
+    assert sorted(everything(tmp_path)) == ["x.csv"]
+
+
+def test_missing_packages_are_told_before_the_work(tmp_path, monkeypatch):
+    frame().to_csv(tmp_path / "x.csv")
+    for package in ("pyarrow", "matplotlib"):
+        monkeypatch.setitem(sys.modules, package, None)
+    refused(within("factorize", "x.csv", "-r", 2, "--tables", "parquet", cwd=tmp_path), "pip install pyarrow")
+    refused(within("rank", "x.csv", "--plot", "p.png", cwd=tmp_path), "matplotlib")
+    assert sorted(everything(tmp_path)) == ["x.csv"]
+
+
+def test_a_full_disk_names_the_file_and_leaves_what_was_there(tmp_path, monkeypatch):
+    frame().to_csv(tmp_path / "x.csv")
+    (tmp_path / "r.html").write_text("before")
+
+    def full(*arguments, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("enmf.report.page.Path.write_text", full)
+    done = within("factorize", "x.csv", "-r", 2, "--report", "r.html", "--force", cwd=tmp_path)
+    refused(done, "r.html", "No space left on device")
+    assert (tmp_path / "r.html").read_text() == "before"
+    assert sorted(everything(tmp_path)) == ["r.html", "x.csv", "x.factors.npz"]
+
+
+def test_devices_are_written_to_and_links_followed(tmp_path):
+    frame().to_csv(tmp_path / "x.csv")
+    os.symlink("target.html", tmp_path / "link.html")
+    done = within("factorize", "x.csv", "-r", 2, "--out", "/dev/null", "--report", "link.html", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert not os.path.isfile("/dev/null")
+    assert (tmp_path / "link.html").is_symlink()
+    assert "<html" in (tmp_path / "target.html").read_text()
+
+
+# ---------------------------------------------------------------- what is printed
+
+
+def test_what_was_read_is_said(tmp_path):
+    spectra = frame(20, 12).set_axis(range(400, 520, 10), axis=1)
+    spectra.to_csv(tmp_path / "x.csv")
+    said = [
+        "read: x.csv, 20 rows x 12 columns",
+        "header: line 1 (400, 410, 420, ..., 510)",
+        "row names: column 1 (s0, s1, s2, ..., s19)",
+    ]
+    done = within("factorize", "x.csv", "-r", 2, "--report", "r.html", cwd=tmp_path)
+    assert done.stdout.splitlines()[:3] == said
+    assert tables.load_result(str(tmp_path / "x.factors.npz"))[0].U.shape == (20, 2)
+    assert within("certify", "x.csv", "x.factors.npz", cwd=tmp_path).stdout.splitlines()[:3] == said
+    assert within("certify", "x.csv", "x.factors.npz", "--json", cwd=tmp_path).stdout.startswith("{")
+    assert within("factorize", "x.csv", "-r", 2, "-q", "--force", cwd=tmp_path).stdout == ""
+    done = within("factorize", "x.csv", "-r", 2, "--no-header", "--drop", "2", "--out", "all", cwd=tmp_path)
+    assert "21 rows x 11 columns" in done.stdout
+
+
+def test_names_cannot_steer_the_terminal(tmp_path):
+    evil = "\x1b]0;title\x07\x1b[31m"
+    table = frame().rename(columns={"f2": f"f2{evil}"}, index={"s4": f"s4{evil}"})
+    table.to_csv(tmp_path / "good.csv")
+    table.iloc[4, 2] = -1.0
+    table.to_csv(tmp_path / "bad.csv")
+    done = within("factorize", "good.csv", "-r", 2, "--out", f"out{evil}", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "\x1b" not in done.stdout
+    done = within("factorize", "bad.csv", "-r", 2, cwd=tmp_path)
+    refused(done, "row 5", r"f2\x1b]0;title")
+    assert "\x1b" not in done.stderr
+
+
+def test_factors_of_another_version_are_refused_in_one_line(tmp_path):
+    frame().to_csv(tmp_path / "x.csv")
+    assert within("factorize", "x.csv", "-r", 2, cwd=tmp_path).returncode == 0
+    with np.load(tmp_path / "x.factors.npz") as held:
+        about = json.loads(str(held["about"]))
+        for name, changed in (
+            ("less", {}),
+            ("more", {"certificate": {**about["certificate"], "colour": 1}}),
+            ("no", 3),
+        ):
+            np.savez(tmp_path / f"{name}.npz", U=held["U"], V=held["V"], about=np.array(json.dumps(changed)))
+            refused(within("certify", "x.csv", f"{name}.npz", cwd=tmp_path), f"{name}.npz", "enmf factorize")
+
+
+def test_ranks_of_a_narrow_table(tmp_path):
+    frame(20, 5).to_csv(tmp_path / "five.csv")
+    frame(20, 2).to_csv(tmp_path / "two.csv")
+    frame(20, 1).to_csv(tmp_path / "one.csv")
+    for name, ranks in (("five.csv", [2, 3, 4]), ("two.csv", [1])):
+        done = within("rank", name, "--json", cwd=tmp_path)
+        assert [row["rank"] for row in json.loads(done.stdout)["table"]] == ranks
+    refused(within("rank", "one.csv", cwd=tmp_path), "one.csv", "one row or column")
+
+
+# ---------------------------------------------------------------- folders
+
+
+def test_a_folder_of_10x_is_cells_by_genes(tmp_path):
+    counts = np.random.default_rng(0).poisson(1.0, (40, 15))  # genes x cells, as it is stored
+    folder = tmp_path / "sample"
+    folder.mkdir()
+    scipy.io.mmwrite(folder / "matrix.mtx", sp.coo_array(counts))
+    (folder / "features.tsv").write_text("".join(f"ENSG{i}\tG{i}\tGene Expression\n" for i in range(40)))
+    (folder / "barcodes.tsv").write_text("".join(f"AAC-{j}\n" for j in range(15)))
+    for name in ("matrix.mtx", "features.tsv", "barcodes.tsv"):
+        (folder / f"{name}.gz").write_bytes(gzip.compress((folder / name).read_bytes()))
+        (folder / name).unlink()
+    found = tables.read(str(folder))
+    np.testing.assert_array_equal(found.values.toarray(), counts.T)
+    assert (found.rows[3], found.columns[7]) == ("AAC-3", "G7")
+    done = within("factorize", "sample", "-r", 2, "--tables", "csv", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "sample, 15 rows x 40 columns" in done.stdout
+    assert pd.read_csv(tmp_path / "sample.factors.V.csv", index_col=0).index[7] == "G7"
+
+
+def test_what_would_not_fit_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
+    np.savez_compressed(tmp_path / "bomb.npz", X=np.zeros((1000, 1000)))
+    sp.save_npz(tmp_path / "long.npz", sp.csr_array((200_000, 3)))
+    monkeypatch.setattr(tables, "_memory", lambda: 1e6)
+    refused(within("factorize", "bomb.npz", "-r", 2, cwd=tmp_path), "bomb.npz", "memory")
+    refused(within("factorize", "long.npz", "-r", 2, cwd=tmp_path), "long.npz", "200000 rows", "memory")
+
+
+def test_a_folder_of_nothing_is_refused(tmp_path):
+    (tmp_path / "empty").mkdir()
+    refused(within("factorize", "empty", "-r", 2, cwd=tmp_path), "empty", "parts", "10x")
+    refused(within("rank", "empty", cwd=tmp_path), "empty", "folder")
 
 
 # ---------------------------------------------------------------- more than memory

@@ -51,12 +51,17 @@ def describe_components(it: Iterate) -> tuple[Component, ...]:
     )
 
 
+def counted(indices: Iterable[int]) -> str:
+    """Components as people count them, from 1; in data they are counted from 0."""
+    return ", ".join(str(index + 1) for index in indices)
+
+
 def component_table(components: Iterable[Component]) -> str:
     """The components as lines of text."""
     lines = ["component        norm   share of ||X||²"]
     for c in components:
-        note = "dead" if c.dead else f"duplicate of {c.duplicate_of}" if c.duplicate_of is not None else ""
-        lines.append(f"{c.index:>9}  {c.norm:>10.4g}  {100 * c.share:>14.3f} %   {note}".rstrip())
+        note = "dead" if c.dead else f"duplicate of {counted([c.duplicate_of])}" if c.duplicate_of is not None else ""
+        lines.append(f"{counted([c.index]):>9}  {c.norm:>10.4g}  {100 * c.share:>14.3f} %   {note}".rstrip())
     return "\n".join(lines)
 
 

@@ -111,7 +111,7 @@ class Consensus:
             "component   runs   agreement",
         ]
         for k, (runs, agreement) in enumerate(zip(self.support, self.stability)):
-            lines.append(f"{k:>9}  {runs:>5}  {agreement:>10.4f}")
+            lines.append(f"{k + 1:>9}  {runs:>5}  {agreement:>10.4f}")
         return "\n".join(lines)
 
 

@@ -479,7 +479,7 @@ def _without_dust(F: np.ndarray, largest: np.ndarray) -> np.ndarray:
     """Zeros for entries of no weight beside the `largest` of their column: near the end of the number range they would
     depend on the unit of X."""
     dust = np.finfo(F.dtype).eps ** 4 * largest
-    return np.where(F < dust, 0, F)
+    return np.where(dust > F, 0, F)
 
 
 def in_users_units(certificate: Certificate, scale: float) -> Certificate:

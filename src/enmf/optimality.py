@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from enmf.components import Component, component_table, describe_components
+from enmf.components import Component, component_table, counted, describe_components
 from enmf.iterate import GradientMeasure, Iterate
 from enmf.matrix.rows import fortran
 from enmf.notebook import html_table
@@ -166,9 +166,9 @@ class Certificate:
         if self.uniqueness is not None:
             rows.append(("unique up to order, scale", str(self.uniqueness)))
         if self.dead_components:
-            rows.append(("dead components", ", ".join(map(str, self.dead_components))))
+            rows.append(("dead components", counted(self.dead_components)))
         if self.duplicated_components:
-            rows.append(("duplicated components", ", ".join(map(str, self.duplicated_components))))
+            rows.append(("duplicated components", counted(self.duplicated_components)))
         if self.fixed is not None:
             rows.append(("fixed factor", f"{self.fixed}; the KKT figures are those of the other one"))
         return rows

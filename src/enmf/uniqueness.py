@@ -60,7 +60,8 @@ def uniqueness(U: np.ndarray, V: np.ndarray) -> Uniqueness:
         pair = support.contained()
         if pair is not None:
             return Uniqueness(
-                "not unique", f"the support of column {pair[0]} of {name} lies within that of column {pair[1]}"
+                "not unique",
+                f"the support of column {pair[0] + 1} of {name} lies within that of column {pair[1] + 1}",
             )
     for names in ("UV", "VU"):
         S, T = (supports[name] for name in names)

@@ -26,8 +26,9 @@ from enmf.datasets import DataFolderMissing
 from enmf.registry import DESCENTS, STARTS
 
 
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m enmf.bench", description=__doc__, formatter_class=_Raw)
+def main(arguments: list[str] | None = None, prog: str = "python -m enmf.bench") -> int:
+    about = (__doc__ or "").replace("python -m enmf.bench", prog)
+    parser = argparse.ArgumentParser(prog=prog, description=about, formatter_class=_Raw)
     commands = parser.add_subparsers(dest="command", required=True)
     for name in PROTOCOLS:
         command = commands.add_parser(name, help=f"run the {name} protocol")

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from enmf.equivalence import compare
+from enmf.files import whole_file
 from enmf.report.axes import Axis
 from enmf.report.fit import fit_section, grouped
 from enmf.report.numbers import SPACE, explained, percent, shortened, ticks, times
@@ -30,8 +31,8 @@ SHOWN_PARTS = 60
 CURVE = 300  # points of a spectrum
 CELLS = 400  # of a heat map, across
 MEANING = {
-    "global_optimum": "The result is proven to be the best possible: the error of no other factorization of this rank is "
-    "smaller by more than a millionth.",
+    "global_optimum": "The result is proven to be the best possible: no factorization of this rank has an error that "
+    "is smaller by more than a millionth.",
     "exact": "The components reproduce the data up to rounding.",
     "converged": "The run converged: small changes of the factors cannot improve the result.",
     "target_reached": "The run ended at the error that was asked for.",
@@ -91,7 +92,8 @@ def write(
     else:
         data = _Data.of(held[0], X, row_names, column_names, image_shape, kind, source)
         heading, body = data.heading(), _single(data, command)
-    _save(Path(path), _document(title or heading, body))
+    with whole_file(path) as place:
+        Path(place).write_text(_document(title or heading, body), encoding="utf-8")
     return str(path)
 
 
@@ -147,21 +149,6 @@ def _size(result: Result) -> str:
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def _save(path: Path, text: str) -> None:
-    """The whole file or none of it; what is no plain file (a pipe, a terminal) is written to as it is."""
-    plain = not path.is_symlink() and (path.is_file() or not path.exists())
-    target = path.with_name(f"{path.name}.{os.getpid()}.part") if plain else path
-    try:
-        target.write_text(text, encoding="utf-8")
-        if plain:
-            os.replace(target, path)
-    except OSError as problem:
-        if plain:
-            target.unlink(missing_ok=True)
-        why = f"the report cannot be written ({problem.strerror or problem})"
-        raise type(problem)(problem.errno, why, str(path)) from None
 
 
 def _document(heading: str, body: str) -> str:

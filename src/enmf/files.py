@@ -1,0 +1,34 @@
+"""Files appear under their name whole, or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+_numbers = itertools.count()
+
+
+@contextlib.contextmanager
+def whole_file(path: str | os.PathLike[str]) -> Iterator[str]:
+    """A place with the same ending to write to, which takes the name of the file when the body is done.
+
+    A failure leaves what was there before, and its message names the file. Links keep pointing where they do; devices
+    and pipes are written to directly.
+    """
+    target = Path(os.path.realpath(path))
+    direct = target.exists() and not target.is_file()
+    part = target if direct else target.with_name(f".enmf.{os.getpid()}.{next(_numbers)}.part{target.suffix[:20]}")
+    try:
+        yield str(part)
+        if not direct:
+            os.replace(part, target)
+    except OSError as problem:
+        if problem.errno is None:
+            raise
+        raise OSError(problem.errno, problem.strerror, str(path)) from problem
+    finally:
+        if not direct:
+            part.unlink(missing_ok=True)
