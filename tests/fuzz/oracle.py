@@ -224,9 +224,12 @@ def _had_its_time(options: dict[str, Any]) -> bool:
 
 
 def same(first: Any, second: Any, times: float = 1.0) -> bool:
-    """Whether two results have the same factors to the last bit, those of the second one `times` as large."""
+    """Whether two results have the same factors to the last bit, those of the second one `times` as large.
+
+    Subnormal numbers lose bits when they are multiplied; they count as zero.
+    """
     pairs = ((first.U, second.U), (first.V, second.V))
-    return all(np.array_equal(F * np.asarray(times, F.dtype), G) for F, G in pairs)
+    return all(np.allclose(F * F.dtype.type(times), G, rtol=0, atol=times * np.finfo(F.dtype).tiny) for F, G in pairs)
 
 
 # What the caller owns ------------------------------------------------------------------------------------------------
