@@ -1,7 +1,8 @@
 """Random calls of the public interface: the first seeds of `make fuzz`, which runs thousands of them."""
 
-import fuzz
 import pytest
+
+import fuzz
 
 CASES, CHUNK = 300, 15
 

@@ -1,7 +1,7 @@
 """Matrices that users bring: what is in them (`CONTENTS`), and how they are stored (`FORMS`).
 
-Ordinary contents must be factorized rightly. Extreme ones (subnormal or near the largest double) may be refused as well.
-Invalid ones must be refused.
+Ordinary contents must be factorized rightly. Extreme ones (subnormal, or near the largest double) may be refused as
+well. Invalid ones must be refused.
 """
 
 from __future__ import annotations

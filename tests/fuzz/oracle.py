@@ -19,6 +19,9 @@ import scipy.sparse as sp
 from enmf.stopping import SMALL_ERROR, STATUSES
 
 PROVEN = 1e-6  # error / bound - 1 up to which an answer may be called the best possible
+DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
+EXACT = {DOUBLE: 1e-8, SINGLE: 5e-7}  # share of ||X|| up to which it may be called exact
+ON_THE_WAY = 1e-3  # a trace is no more accurate than this, in single precision
 PENALTIES = ("l1_U", "l2_U", "l1_V", "l2_V")
 
 
@@ -33,7 +36,7 @@ class Rounding:
 
     @classmethod
     def of(cls, dtype: np.dtype) -> Rounding:
-        return cls(1e-3, 3e-6, 5e-2, 2e-5) if dtype == np.float32 else cls(1e-6, 1e-12, 1e-4, 1e-11)
+        return cls(1e-3, 3e-6, 5e-2, 2e-5) if dtype == SINGLE else cls(1e-6, 1e-12, 1e-4, 1e-11)
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class Problem:
     weight_unit: float = 1.0
     l1: tuple[float, float] = (0.0, 0.0)
     l2: tuple[Any, Any] = (0.0, 0.0)
-    dtype: np.dtype = np.dtype(np.float64)
+    dtype: np.dtype = DOUBLE
 
     @property
     def penalized(self) -> bool:
@@ -83,7 +86,7 @@ def figures(problem: Problem, U: Any, V: Any) -> Figures:
             (_projected(F, D + l1 / unit / root + _column(l2) / unit * F) ** 2).sum(axis=0)
             for F, D, l1, l2 in zip((U, V), gradients, problem.l1, problem.l2)
         ]
-        total = sum(part.sum() for part in squares) if problem.penalized else _balanced(U, V, *squares)
+        total = sum(part.sum() for part in squares) if problem.penalized else _balanced(U, V, *squares, whole)
         in_users_units = unit * np.sqrt(np.longdouble(problem.weight_unit))
         return Figures(
             float(error * in_users_units),
@@ -101,12 +104,17 @@ def _projected(F: np.ndarray, D: np.ndarray) -> np.ndarray:
     return np.where(F > 0, D, np.minimum(D, 0))
 
 
-def _balanced(U: np.ndarray, V: np.ndarray, of_U: np.ndarray, of_V: np.ndarray) -> Any:
-    """Squares of the gradient of components with ||u_j|| = ||v_j||; one with a zero column has none."""
+def _balanced(U: np.ndarray, V: np.ndarray, of_U: np.ndarray, of_V: np.ndarray, size: Any) -> Any:
+    """Squares of the gradient of components with ||u_j|| = ||v_j||.
+
+    Where one of them is zero the other one has the size of a component that explains X, ||v_j||² = ||X||; where both
+    are, there is none.
+    """
     u, v = np.sqrt((U**2).sum(axis=0)), np.sqrt((V**2).sum(axis=0))
-    alive = (u > 0) & (v > 0)
-    u, v = u[alive], v[alive]
-    return (of_U[alive] * u / v).sum() + (of_V[alive] * v / u).sum()
+    return sum(
+        np.where(other > 0, squares * np.where(own > 0, own / other, size / other**2), 0).sum()
+        for squares, own, other in ((of_U, u, v), (of_V, v, u))
+    )
 
 
 def bound(X: np.ndarray, rank: int) -> float:
@@ -143,8 +151,6 @@ def of_result(result: Any, problem: Problem, rank: int, options: dict[str, Any])
     true = figures(problem, result.U, result.V)
     found += of_certificate(result.certificate, problem, true)
     found += list(_status(result, problem, true, options))
-    if not math.isfinite(result.error):
-        found.append(f"result.error is {result.error}")
     return found
 
 
@@ -176,6 +182,8 @@ def _bound(c: Any, problem: Problem, true: Figures) -> Iterator[str]:
         yield f"lower bound is said to be {said!r} of ||X||, is {best!r}"
     if c.globally_optimal:
         yield from _proof("globally optimal", best, problem, true)
+    if getattr(c, "exact", False):
+        yield from _exact("exact", problem, true)
 
 
 def _proof(word: str, best: float, problem: Problem, true: Figures) -> Iterator[str]:
@@ -183,8 +191,14 @@ def _proof(word: str, best: float, problem: Problem, true: Figures) -> Iterator[
     if problem.penalized and true.whole > 0:
         yield f"{word}, with a penalty that the bound knows nothing of"
     elif true.relative_error > best * (1 + PROVEN) * (1 + 1e-9) + rounding:
-        known = "exact" if best <= rounding else f"{true.relative_error / best:.9f} times the bound"
-        yield f"{word}, {known} with a relative error of {true.relative_error:.3g}"
+        yield f"{word}, with a relative error of {true.relative_error!r} where {best!r} is possible"
+
+
+def _exact(word: str, problem: Problem, true: Figures) -> Iterator[str]:
+    if problem.penalized and true.whole > 0:
+        yield f"{word}, with a penalty"
+    elif true.relative_error > 1.001 * EXACT[problem.dtype]:
+        yield f"{word}, with a relative error of {true.relative_error!r}"
 
 
 def _status(result: Any, problem: Problem, true: Figures, options: dict[str, Any]) -> Iterator[str]:
@@ -194,10 +208,14 @@ def _status(result: Any, problem: Problem, true: Figures, options: dict[str, Any
     if status == "global_optimum" and not result.certificate.globally_optimal:
         best = 0.0 if problem.masked else bound(problem.X, result.U.shape[1])
         yield from _proof("status global_optimum", best, problem, true)
+    if status == "exact":
+        yield from _exact("status exact", problem, true)
     if status == "converged" and not options.get("exact_U"):
         yield from _converged(result, problem, true, options)
     target = options.get("target_error")
-    if status == "target_reached" and (target is None or true.error > target * 1.001 + rounding.error_floor * true.whole):
+    if status == "target_reached" and (
+        target is None or true.error > target * 1.001 + rounding.error_floor * true.whole
+    ):
         yield f"status target_reached with an error of {true.error!r}, target_error={target!r}"
     if status == "timeout" and options.get("time_limit") is None:
         yield "status timeout without a time limit"
@@ -207,6 +225,9 @@ def _status(result: Any, problem: Problem, true: Figures, options: dict[str, Any
         yield f"{result.n_iter} iterations, max_iter={options['max_iter']}"
     if true.relative_error > 1 + 1e-6 and _had_its_time(options) and not problem.penalized:
         yield f"worse than zero factors: the relative error is {true.relative_error:.3g}"
+    best = min((row.error for row in result.trace.of("descent") if math.isfinite(row.error)), default=math.inf)
+    if true.error > (1 + ON_THE_WAY) * best + ON_THE_WAY * true.whole and not problem.penalized:
+        yield f"error {true.error!r}, though factors on the way had {best!r}"
 
 
 def _converged(result: Any, problem: Problem, true: Figures, options: dict[str, Any]) -> Iterator[str]:
