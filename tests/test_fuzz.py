@@ -4,7 +4,7 @@ import pytest
 
 import fuzz
 
-CASES, CHUNK = 300, 15
+CASES, CHUNK = 600, 30
 
 
 @pytest.mark.parametrize("first", range(0, CASES, CHUNK))

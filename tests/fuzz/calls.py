@@ -143,6 +143,8 @@ def _extras(rng):
         chosen["bound"] = False
     if rng.random() < 0.08:
         chosen["preset"] = "paper"
+    if rng.random() < 0.25:
+        chosen["svd"] = pick(rng, "randomized", "randomized", "krylov", "exact")
     return chosen
 
 
@@ -280,8 +282,10 @@ def _masked_problem(sample, values, observed, weights, unit, options):
 
 
 def _completion_expected(sample, values, observed, rank):
-    if not np.isfinite(values).all() or values.min() < 0 or not observed.any() or rank > observed.sum():
+    if not np.isfinite(values).all() or values.min() < 0 or not observed.any():
         return REFUSED
+    if rank > observed.sum():
+        return EITHER  # refused where entries are missing
     duplicates = sample.sparse and sample.X.nnz > sp.csr_array(sample.X).nnz  # may be ratings given twice
     return EITHER if duplicates or sample.kind == EXTREME else RIGHT
 

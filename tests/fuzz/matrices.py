@@ -20,20 +20,22 @@ Content = Callable[[np.random.Generator, int, int], np.ndarray]
 Store = Callable[[np.ndarray, np.random.Generator], Any]
 
 ORDINARY, EXTREME, INVALID = "ordinary", "extreme", "invalid"
-CONTENTS: dict[str, tuple[str, Content]] = {}
+CONTENTS: dict[str, tuple[float, str, Content]] = {}
 FORMS: dict[str, tuple[float, Store]] = {}
 
 
-def content(kind: str = ORDINARY) -> Callable[[Content], Content]:
+def content(kind: str = ORDINARY, weight: float = 1) -> Callable[[Content], Content]:
+    """How often a content is drawn, relative to the others."""
+
     def register(make: Content) -> Content:
-        CONTENTS[make.__name__] = kind, make
+        CONTENTS[make.__name__] = weight, kind, make
         return make
 
     return register
 
 
 def form(weight: float) -> Callable[[Store], Store]:
-    """How often a form is drawn, relative to the others."""
+    """As `content`."""
 
     def register(store: Store) -> Store:
         FORMS[store.__name__] = weight, store
@@ -61,12 +63,12 @@ def noisy_low_rank(rng, n, m):
     return np.maximum(low_rank(rng, n, m) + 0.1 * rng.standard_normal((n, m)), 0)
 
 
-@content()
+@content(weight=4)
 def rank_one(rng, n, m):
     return np.outer(rng.random(n), rng.random(m))
 
 
-@content()
+@content(weight=2)
 def rank_deficient(rng, n, m):
     """Columns that are sums of two others, so that no sample of the rows has more than half of the rank."""
     half = rng.random((n, (m + 1) // 2))
@@ -74,7 +76,7 @@ def rank_deficient(rng, n, m):
     return np.hstack([half, half[:, pairs[:, 0]] + half[:, pairs[:, 1]]])
 
 
-@content()
+@content(weight=2)
 def duplicated_rows(rng, n, m):
     return rng.random((n, m))[rng.integers(0, max(1, n // 4), n)]
 
@@ -99,7 +101,7 @@ def mostly_zero(rng, n, m):
     return rng.random((n, m)) * (rng.random((n, m)) < 0.15)
 
 
-@content()
+@content(weight=2)
 def heavy_tailed_counts(rng, n, m):
     """A few rows and columns have nearly all of the norm, as the counts of words have."""
     rows, columns = rng.pareto(0.7, (n, 1)), rng.pareto(0.7, (1, m))
@@ -217,17 +219,17 @@ def spoilt(rng, n, m, value):
     return X
 
 
-@content(INVALID)
+@content(INVALID, weight=0.5)
 def negative(rng, n, m):
     return spoilt(rng, n, m, -1.0)
 
 
-@content(INVALID)
+@content(INVALID, weight=0.5)
 def not_a_number(rng, n, m):
     return spoilt(rng, n, m, np.nan)
 
 
-@content(INVALID)
+@content(INVALID, weight=0.5)
 def infinite(rng, n, m):
     return spoilt(rng, n, m, np.inf)
 
@@ -433,14 +435,11 @@ def as_dense(X: Any) -> np.ndarray:
 
 
 def draw(rng: np.random.Generator) -> Sample:
-    """One matrix of up to 60 x 60; one in four is smaller than 5 x 5."""
-    n, m = rng.integers(1, 5 if rng.random() < 0.25 else 61, 2)
-    names = list(CONTENTS)
-    frequency = np.array([0.5 if kind == INVALID else 1.0 for kind, _ in CONTENTS.values()])
-    name = str(rng.choice(names, p=frequency / frequency.sum()))
-    stored = _form(rng)
-    X = FORMS[stored][1](CONTENTS[name][1](rng, int(n), int(m)), rng)
-    kind = CONTENTS[name][0]
+    """One matrix: small enough for a full SVD, but now and then with rows enough to be sampled."""
+    n, m = _shape(rng)
+    name, stored = _pick(CONTENTS, rng), _pick(FORMS, rng)
+    _, kind, make = CONTENTS[name]
+    X = FORMS[stored][1](make(rng, n, m), rng)
     if kind == INVALID and _is_valid(as_dense(X)):  # whole numbers and booleans cannot hold it
         kind = ORDINARY
     if kind == EXTREME and stored in ("integers", "booleans", "half_precision", "csr_integers"):
@@ -448,9 +447,15 @@ def draw(rng: np.random.Generator) -> Sample:
     return Sample(X, kind, f"{name} as {stored}, {n} x {m}")
 
 
-def _form(rng: np.random.Generator) -> str:
-    weights = np.array([weight for weight, _ in FORMS.values()])
-    return str(rng.choice(list(FORMS), p=weights / weights.sum()))
+def _shape(rng: np.random.Generator) -> tuple[int, int]:
+    limits = [((1, 5), (1, 5)), ((250, 600), (20, 61)), ((20, 61), (250, 600)), ((1, 61), (1, 61))]
+    (low, high), (left, right) = limits[int(rng.choice(4, p=[0.25, 0.04, 0.04, 0.67]))]
+    return int(rng.integers(low, high)), int(rng.integers(left, right))
+
+
+def _pick(table: dict[str, Any], rng: np.random.Generator) -> str:
+    weights = np.array([entry[0] for entry in table.values()])
+    return str(rng.choice(list(table), p=weights / weights.sum()))
 
 
 def _is_valid(A: np.ndarray) -> bool:

@@ -22,6 +22,7 @@ PROVEN = 1e-6  # error / bound - 1 up to which an answer may be called the best 
 DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
 EXACT = {DOUBLE: 1e-8, SINGLE: 5e-7}  # share of ||X|| up to which it may be called exact
 ON_THE_WAY = 1e-3  # a trace is no more accurate than this, in single precision
+SUBNORMAL = 5e-324  # the smallest number: figures in users' units are no more accurate
 PENALTIES = ("l1_U", "l2_U", "l1_V", "l2_V")
 
 
@@ -68,6 +69,10 @@ class Figures:
     relative_error: float
     kkt: float
     whole: float  # the norm of X
+    size: float  # of all components together over that of X: so much is rounding in a gradient larger than X's
+
+    def kkt_floor(self, dtype: np.dtype) -> float:
+        return Rounding.of(dtype).kkt_floor * max(1.0, self.size) ** 1.5
 
 
 def figures(problem: Problem, U: Any, V: Any) -> Figures:
@@ -93,6 +98,7 @@ def figures(problem: Problem, U: Any, V: Any) -> Figures:
             float(error / whole) if whole > 0 else 0.0,
             float(np.sqrt(total) / whole**1.5) if whole > 0 else 0.0,
             float(whole * in_users_units),
+            float((np.sqrt((U**2).sum(axis=0)) @ np.sqrt((V**2).sum(axis=0))) / whole) if whole > 0 else 0.0,
         )
 
 
@@ -160,15 +166,15 @@ def of_certificate(c: Any, problem: Problem, true: Figures, kkt: bool = True) ->
     bad = [f"certificate.{name} is {value}" for name, value in numbers.items() if not math.isfinite(value)]
     if bad:
         return bad
-    rounding, found = Rounding.of(problem.dtype), []
+    rounding, floor, found = Rounding.of(problem.dtype), true.kkt_floor(problem.dtype), []
     slack = rounding.error * true.relative_error + rounding.error_floor
     if abs(c.relative_error - true.relative_error) > slack:
         found.append(f"relative error is said to be {c.relative_error!r}, is {true.relative_error!r}")
-    if abs(c.error - true.error) > slack * true.whole + 1e-322:
+    if abs(c.error - true.error) > slack * true.whole + 2 * SUBNORMAL:
         found.append(f"error is said to be {c.error!r}, is {true.error!r}")
-    if kkt and abs(c.kkt - true.kkt) > rounding.kkt * true.kkt + rounding.kkt_floor:
+    if kkt and abs(c.kkt - true.kkt) > rounding.kkt * true.kkt + floor:
         found.append(f"KKT residual is said to be {c.kkt!r}, is {true.kkt!r}")
-    if c.stationary and kkt and true.kkt > 1.05 * c.tol + rounding.kkt_floor:
+    if c.stationary and kkt and true.kkt > 1.05 * c.tol + floor:
         found.append(f"stationary, with a KKT residual of {true.kkt!r}")
     return found + list(_bound(c, problem, true))
 
@@ -178,7 +184,8 @@ def _bound(c: Any, problem: Problem, true: Figures) -> Iterator[str]:
     best = 0.0 if problem.masked else bound(problem.X, c.rank)
     rounding = Rounding.of(problem.dtype).error_floor
     said = c.lower_bound / true.whole if 0 < true.whole < math.inf else 0.0
-    if said > best * (1 + 1e-9) + rounding:
+    last_bit = 2 * SUBNORMAL / true.whole if true.whole > 0 else 0.0
+    if said > best * (1 + 1e-9) + rounding + last_bit:
         yield f"lower bound is said to be {said!r} of ||X||, is {best!r}"
     if c.globally_optimal:
         yield from _proof("globally optimal", best, problem, true)
@@ -233,7 +240,7 @@ def _status(result: Any, problem: Problem, true: Figures, options: dict[str, Any
 def _converged(result: Any, problem: Problem, true: Figures, options: dict[str, Any]) -> Iterator[str]:
     """The KKT residual is at most tol, which shrinks with the relative error where that is below 1 %."""
     tol = options.get("tol", 1e-4 if problem.masked else 1e-5) * min(1.0, true.relative_error / SMALL_ERROR)
-    if true.kkt > 1.05 * tol + Rounding.of(problem.dtype).kkt_floor:
+    if true.kkt > 1.05 * tol + true.kkt_floor(problem.dtype):
         yield f"status converged with a KKT residual of {true.kkt!r}, tolerance {tol:.3g}"
     if not result.U.any() and true.relative_error > 0 and not problem.penalized:
         yield "status converged with zero factors"
