@@ -1,7 +1,6 @@
 """The command line end to end, as subprocesses: every format, every broken file, every exit code."""
 
 import gzip
-import importlib.util
 import json
 import os
 import signal
@@ -21,7 +20,6 @@ from enmf import tables
 from enmf.cli import app
 
 ENTRY = [sys.executable, "-m", "enmf.cli"]
-PARQUET = importlib.util.find_spec("pyarrow") is not None
 
 
 def run(*arguments, cwd, stdin=None):
@@ -66,15 +64,14 @@ def write_all(folder, table):
     table.to_csv(folder / "zipped.csv.gz")
     table.to_csv(folder / "r.csv", index_label=False)  # R: the header has one name less
     np.savetxt(folder / "plain.csv", values, delimiter=",")
-    if PARQUET:
-        table.to_parquet(folder / "x.parquet")
+    table.to_parquet(folder / "x.parquet")
     np.save(folder / "x.npy", values)
     np.savez(folder / "x.npz", X=values, other=np.zeros((2, 2)))
     sp.save_npz(folder / "sparse.npz", sp.csr_array(values))
     scipy.io.mmwrite(folder / "x.mtx", sp.coo_array(values), precision=17)
     with gzip.open(folder / "x.mtx.gz", "wb") as file:
         file.write((folder / "x.mtx").read_bytes())
-    named = ["x.csv", "x.tsv", "semicolons.csv", "zipped.csv.gz", "r.csv", *(["x.parquet"] if PARQUET else [])]
+    named = ["x.csv", "x.tsv", "semicolons.csv", "zipped.csv.gz", "r.csv", "x.parquet"]
     return {
         **dict.fromkeys(named, True),
         **dict.fromkeys(["plain.csv", "x.npy", "x.npz", "sparse.npz", "x.mtx", "x.mtx.gz"], False),
@@ -261,9 +258,8 @@ def broken_files(folder):
     (folder / "latin.csv").write_bytes("naïve,b\n1,2\n".encode("latin-1"))
     (folder / "x.xlsx").write_bytes(b"PK")
     (folder / "wrong.npy").write_bytes(b"this is not an array")
-    if PARQUET:
-        table.to_parquet(folder / "whole.parquet")
-        (folder / "cut.parquet").write_bytes((folder / "whole.parquet").read_bytes()[:-200])
+    table.to_parquet(folder / "whole.parquet")
+    (folder / "cut.parquet").write_bytes((folder / "whole.parquet").read_bytes()[:-200])
     (folder / "cut.csv.gz").write_bytes(gzip.compress(table.to_csv().encode())[:-100])
     (folder / "wrong.mtx").write_text("%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 1.0\n")
 
@@ -282,7 +278,7 @@ BROKEN = {
     "folder.csv": ("folder",),
     "latin.csv": ("UTF-8",),
     "x.xlsx": ("not known", ".csv"),
-    **({"cut.parquet": ("cannot be read", "ending")} if PARQUET else {}),
+    "cut.parquet": ("cannot be read", "ending"),
     "cut.csv.gz": ("damaged", "again"),
     "wrong.npy": ("cannot be read",),
     "wrong.mtx": ("cannot be read",),

@@ -101,8 +101,10 @@ def factorize(rng, sample):
         return found or (further(result, sample, options, problem) if further and _repeatable(options) else [])
 
     expected = EXPECTED[sample.kind] if np.isfinite(problem.X).all() else REFUSED
-    owned = [sample.X, options["init"]] if isinstance(options.get("init"), tuple) else [sample.X]
-    return Call(spelled("factorize", sample, options), run, expected, owned)
+    given = [F for F in options["init"] if F is not None] if isinstance(options.get("init"), tuple) else []
+    if expected == RIGHT and not all(F.any() for F in given):
+        expected = EITHER  # nothing grows from zero
+    return Call(spelled("factorize", sample, options), run, expected, [sample.X, *given])
 
 
 def _method_and_start(rng, shape, rank):
