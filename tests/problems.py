@@ -31,6 +31,27 @@ def low_rank_noisy(n=70, m=50, rank=4, noise=0.05, seed=0):
     return rng.random((n, rank)) @ rng.random((rank, m)) + noise * rng.random((n, m))
 
 
+def heavy_tailed(n=1500, m=1100, density=0.005, seed=0):
+    """Sparse counts of which three rows have nearly all of the norm; its sides are too long for an exact SVD, and a
+    sample drawn by the norm of the rows has a smaller rank than is asked for."""
+    rng = np.random.default_rng(seed)
+    X = sp.random_array((n, m), density=density, rng=rng, format="csr")
+    X.data = np.ceil(rng.pareto(1.0, X.nnz))
+    return (sp.diags_array(np.where(np.arange(n) < 3, 1e5, 1.0)) @ X).tocsr()
+
+
+def rank_deficient(n=40, m=30, rank=2, seed=0):
+    """Exact, of a rank below the ones that are asked for; no entry is zero."""
+    rng = np.random.default_rng(seed)
+    return rng.random((n, rank)) @ rng.random((rank, m))
+
+
+def duplicated(n=40, m=30, different=3, seed=0):
+    """A few different rows and columns, each many times."""
+    rng = np.random.default_rng(seed)
+    return rng.random((different, different))[rng.integers(0, different, n)][:, rng.integers(0, different, m)]
+
+
 def sparse_formats(X):
     """X in every form scipy has for it, arrays and matrices, with 32 and 64 bit indices."""
     for kind in (sp.csr_array, sp.csc_array, sp.coo_array, sp.csr_matrix, sp.csc_matrix, sp.coo_matrix):

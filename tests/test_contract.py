@@ -1,5 +1,6 @@
 """What every method promises, whatever its name. New methods and starts are found through the registry."""
 
+import functools
 import itertools
 import math
 import os
@@ -21,6 +22,7 @@ from enmf.matrix import DenseMatrix
 from enmf.registry import DESCENTS
 from enmf.solvers.hals import HALS
 from enmf.stopping import STATUSES
+from fuzz.oracle import EXACT, PROVEN, Rounding
 
 SLOW = {"mu", "grad-mult", "ao-admm", "als-projected"}  # too slow for a tight tolerance, or not convergent at all
 METHODS = enmf.methods()
@@ -54,6 +56,55 @@ def test_factors_status_and_trace(method, init, store):
         assert all(b <= a * (1 + 1e-9) for a, b in itertools.pairwise(errors))
     seconds = [row.seconds for row in result.trace]
     assert seconds == sorted(seconds)
+
+
+@functools.cache
+def degenerate(kind):
+    """X, a rank to ask for, and its Eckart-Young bound."""
+    make, rank = {
+        "rank one": (lambda: problems.rank_deficient(rank=1), 4),
+        "rank two": (problems.rank_deficient, 4),
+        "duplicated": (problems.duplicated, 4),
+        "heavy-tailed": (problems.heavy_tailed, 10),
+    }[kind]
+    X = make()
+    return X, rank, slow.bound(X, rank)
+
+
+def check_honest(result, X, bound):
+    """Finite, nonnegative, the best on the way; and nothing is called proven, exact or converged that is not."""
+    for F in (result.U, result.V):
+        assert np.isfinite(F).all()
+        assert F.min() >= 0
+        assert F.any()
+    D = X.toarray() if sp.issparse(X) else X
+    whole, error = np.linalg.norm(D), np.linalg.norm(D - result.U @ result.V.T)
+    assert result.error == pytest.approx(error, rel=1e-6, abs=1e-12 * whole)
+    assert error < whole
+    best = min(row.error for row in result.trace.of("descent") if math.isfinite(row.error))
+    assert error <= 1.001 * best + 1e-7 * whole  # sums of products are no more accurate than that
+    if result.status == "global_optimum":
+        assert error <= bound * (1 + PROVEN) + Rounding.of(result.U.dtype).error_floor * whole
+    if result.status == "exact":
+        assert error <= EXACT[result.U.dtype] * whole
+    if result.status == "converged":
+        assert slow.kkt(D, result.U, result.V) <= 1e-5 * 1.001
+
+
+@pytest.mark.parametrize("kind", ["rank one", "rank two", "duplicated", "heavy-tailed"])
+@pytest.mark.parametrize("init", enmf.initializations())
+@pytest.mark.parametrize("method", METHODS)
+def test_degenerate_data_get_finite_factors_and_an_honest_status(method, init, kind):
+    X, rank, bound = degenerate(kind)
+    for seed, store in enumerate([sp.csr_array] if sp.issparse(X) else [sp.csr_array, np.asarray]):
+        check_honest(run(store(X), rank, method, init=init, max_iter=30, random_state=seed), X, bound)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_superfluous_components_of_rank_one_data_do_no_harm(method):
+    for seed in range(12):
+        X = problems.rank_deficient(5 + seed, 4 + seed, 1, seed)
+        check_honest(run(X, 2 + seed % 4, method, init="random", random_state=seed, max_iter=1000), X, 0.0)
 
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name not in SLOW])
