@@ -51,6 +51,7 @@ def check_problem(X: Any, dtype: Any = None, memory_limit: Any = None) -> Proble
     memory.
     """
     limit = check_memory_limit(memory_limit)
+    _refuse_masked(X)
     if is_lazy(X) or (is_mapped(X) and (limit is not None or X.nbytes > _engine(None).memory)):
         return _check_chunked(X, dtype, limit)
     if sp.issparse(X):
@@ -202,7 +203,7 @@ def check_masked_or_complete(
         try:
             return check_problem(X)
         except EntryError as bad:
-            if bad.kind != "NaN" or sp.issparse(X):
+            if bad.kind not in ("NaN", "masked") or sp.issparse(X):
                 raise
     masked = check_masked_problem(X, missing, mask, weights)
     return masked.complete if masked.complete is not None and not ridged else masked
@@ -212,12 +213,17 @@ def _check_dense_masked(X: Any, missing: Any, mask: Any, weights: Any, dtype: An
     array = _check_dense(X, dtype)
     if isinstance(missing, str) and missing == "unstored":
         raise ValueError("missing='unstored' is for sparse X; in a dense X missing entries are NaN (missing='nan')")
+    if isinstance(missing, str) and missing == "none":
+        _refuse_masked(X, "missing='none' says that nothing is missing")
     if mask is not None:
         holes = ~_as_dense(_check_pattern("mask", mask, array.shape))
     elif missing is None or isinstance(missing, str):
         holes = np.isnan(array) if missing != "none" else np.zeros(array.shape, dtype=np.bool_)
     else:
         holes = _as_dense(_check_pattern("missing", missing, array.shape))
+    hidden = _hidden(X)
+    if hidden is not None:
+        holes = holes | hidden
     w = None
     if weights is not None:
         w = _as_dense(_check_weights(weights, array.shape, array.dtype, ~holes))
@@ -636,13 +642,36 @@ def _target_dtype(given: np.dtype, dtype: Any) -> np.dtype:
     return given if given in SAFE_RANGE else np.dtype(np.float64)
 
 
+def _hidden(X: Any) -> np.ndarray | None:
+    """Where the mask of numpy.ma hides entries of the matrix X; None where it hides none."""
+    if isinstance(X, (list, tuple)) and any(isinstance(row, np.ma.MaskedArray) for row in X):
+        X = np.ma.array(X)
+    masked = isinstance(X, np.ma.MaskedArray) and X.ndim == 2 and np.ma.is_masked(X)
+    return np.ma.getmaskarray(X) if masked else None
+
+
+def _refuse_masked(X: Any, advice: str = "") -> None:
+    """For what needs a complete matrix: values under a mask are not data."""
+    hidden = _hidden(X)
+    if hidden is None:
+        return
+    count, (row, column) = int(hidden.sum()), _place(X, hidden)
+    raise EntryError(
+        f"Input X is a masked array: {count} of {hidden.size} entries are masked, the first at row {row}, column "
+        f"{column}. {advice or 'Use enmf.complete or ENMC, which take them as missing, or fill them: X.filled(0)'}",
+        "masked",
+        count,
+        (row, column),
+    )
+
+
 def _check_dense(X: Any, dtype: Any) -> np.ndarray:
     if isinstance(X, np.matrix):
         raise TypeError("X is a numpy.matrix, which behaves unlike arrays; pass np.asarray(X)")
     array = np.asarray(X)
     if array.dtype == object:
         try:
-            array = array.astype(np.float64)
+            array = _without_na(array).astype(np.float64)
         except (TypeError, ValueError) as problem:
             raise type(problem)(
                 f"X holds objects that are not numbers ({problem}); convert its columns to numbers first"
@@ -657,6 +686,13 @@ def _check_dense(X: Any, dtype: Any) -> np.ndarray:
     _check_size(array.shape)
     array = array.astype(_target_dtype(array.dtype, dtype), copy=False)
     return array if array.flags.c_contiguous or array.flags.f_contiguous else np.ascontiguousarray(array)
+
+
+def _without_na(array: np.ndarray) -> np.ndarray:
+    """NaN for what pandas takes as missing: pd.NA, None."""
+    import pandas
+
+    return np.where(pandas.isna(array), np.nan, array)
 
 
 def _check_sparse(X: Any, dtype: Any) -> sp.csr_array:
