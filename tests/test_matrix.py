@@ -8,6 +8,7 @@ import problems
 from enmf import parallel
 from enmf.matrix import DenseMatrix, LowRankMatrix, SparseMatrix
 from enmf.matrix.single import in_single
+from enmf.matrix.sparse import as_csr, check_structure
 
 
 def kinds(dtype=np.float64):
@@ -147,3 +148,53 @@ def test_survey_of_dense_data(dtype):
         assert found[-1][1:] == found[0][1:]
     np.testing.assert_allclose(found[0][0], (A.astype(np.float64) ** 2).sum(axis=1), rtol=1e-13)
     assert found[0][2] == 2.0 * min(A.size, 8 * np.count_nonzero(A))
+
+
+def damaged(form, **fields):
+    S = sp.eye_array(4, format="csr").asformat(form)
+    for name, value in fields.items():
+        setattr(S, name, value if name == "coords" else np.array(value, np.int32))
+    return S
+
+
+@pytest.mark.parametrize(
+    ("S", "message"),
+    [
+        (damaged("csr", indices=[0, 1, 2, -7]), r"1 of 4 column indices lie outside of 0..3, the first is -7 at row 3"),
+        (damaged("csc", indices=[0, 999999999, 2, 9]), r"2 of 4 row indices .* the first is 999999999 at column 1"),
+        (damaged("csr", indptr=[0, 3, 1, 2, 4]), "indptr decreases at 1 places, first after row 1"),
+        (damaged("csr", indptr=[0, 1, 2, 3, 9999999]), "indptr ends at 9999999, but 4 entries are stored"),
+        (damaged("csr", indptr=[1, 1, 2, 3, 4]), "indptr must begin with 0 and have 5 entries"),
+        (damaged("csc", indptr=[0, 1, 4]), "indptr must begin with 0 and have 5 entries"),
+        (damaged("csr", indptr=[0, 5, 0, 0, 0]), "indptr decreases"),
+        (damaged("bsr", indices=[0, 1, 2, 4]), "1 of 4 column of blocks indices"),
+        (damaged("coo", coords=(np.arange(4), np.array([0, 1, 2, 4]))), "1 of 4 column indices .* at entry 3"),
+        (damaged("coo", coords=(np.arange(3), np.arange(4))), "there must be 4 integers as row indices, got 3"),
+    ],
+    ids=lambda v: v.format if sp.issparse(v) else "",
+)
+def test_indices_that_point_outside_are_found_before_compiled_code_follows_them(S, message):
+    with pytest.raises(ValueError, match=message):
+        check_structure(S)
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "bsr", "lil", "dok", "dia"])
+@pytest.mark.parametrize("shape", [(4, 6), (3, 3), (5, 1)])
+def test_sound_structures_become_csr(form, shape):
+    X = np.random.default_rng(0).integers(0, 2, shape)
+    np.testing.assert_array_equal(as_csr(sp.csr_array(X).asformat(form)).toarray(), X)
+
+
+def test_lists_that_point_outside_are_found_too():
+    S = sp.lil_array((3, 3))
+    S.rows[1], S.data[1] = [7], [1.0]
+    with pytest.raises(ValueError, match="the first is 7 at row 1"):
+        as_csr(S)
+
+
+def test_room_behind_the_last_entry_is_no_entry():
+    S = sp.eye_array(2, format="csr")
+    S.data, S.indices = np.array([1.0, 1.0, 99.0]), np.array([0, 1, 77], np.int32)
+    csr = as_csr(S)
+    assert len(csr.data) == len(csr.indices) == 2
+    assert len(S.data) == 3

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from enmf.matrix.dense import DenseMatrix
-from enmf.matrix.sparse import SparseMatrix
+from enmf.matrix.sparse import SparseMatrix, as_csr
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Survey:
 def as_block(raw: Any) -> Any:
     """An ndarray or a canonical CSR array."""
     if sp.issparse(raw):
-        block = sp.csr_array(raw)
+        block = as_csr(raw)
         if not block.has_canonical_format:
             block = block.copy()
             block.sum_duplicates()
