@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from enmf.matrix.blocks import as_block
+
 SUFFIXES = (".npz", ".npy", ".parquet")
 
 BlockBytes = Callable[[int], int]  # from the size of X to that of a block
@@ -213,5 +215,6 @@ def _joined(group: list[list[Any]]) -> Any:
 
 def stack(parts: list[list[Any]]) -> Any:
     """The block made of a grid of chunks."""
-    lines = [(sp.hstack(line, "csr") if sp.issparse(line[0]) else np.hstack(line)) for line in parts]
+    checked = [[as_block(chunk) for chunk in line] for line in parts]
+    lines = [(sp.hstack(line, "csr") if sp.issparse(line[0]) else np.hstack(line)) for line in checked]
     return sp.vstack(lines, "csr") if sp.issparse(lines[0]) else np.vstack(lines)
