@@ -13,7 +13,7 @@ import numpy as np
 from enmf.exterior.rotation import procrustes
 from enmf.exterior.svd import truncated_svd
 from enmf.initializations.random import random
-from enmf.initializations.scaling import fit_scale
+from enmf.initializations.scaling import balanced, fit_scale
 from enmf.matrix import Matrix
 
 ITERATIONS = 100
@@ -24,23 +24,21 @@ def nica(X: Matrix, rank: int, rng: np.random.Generator) -> tuple[np.ndarray, np
     known = min(rank, *X.shape)
     spectrum = truncated_svd(X, known, rng=rng)
     mixtures = (spectrum.V[:, :known] * spectrum.s[:known]).T.astype(np.float64)  # r x m
-    whiten, color = _whitening(mixtures)
+    whiten, color = _whitening(mixtures, max(1e-12, (100 * float(np.finfo(X.dtype).eps)) ** 2))
     R = _least_negative(whiten @ mixtures)
     sources = R @ whiten @ mixtures
     mixing = spectrum.U[:, :known].astype(np.float64) @ color @ R.T
     flip = np.where(sources.sum(axis=1) < 0, -1.0, 1.0)
     U, V = random(X, rank, rng)
     U[:, :known], V[:, :known] = np.maximum(mixing * flip, 0), np.maximum(sources * flip[:, None], 0).T
-    # one scale for each component first: sources have unit variance, whatever they explain
-    u, v = np.linalg.norm(U, axis=0), np.linalg.norm(V, axis=0)
-    balance = np.sqrt(np.divide(v, u, out=np.ones_like(u), where=(u > 0) & (v > 0)))
-    return fit_scale(X, U * balance, V / balance)
+    return fit_scale(X, *balanced(U, V))  # sources have unit variance, whatever they explain
 
 
-def _whitening(mixtures: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """C^-1/2 and C^1/2 of the covariance; directions without variance stay as they are."""
+def _whitening(mixtures: np.ndarray, rounding: float) -> tuple[np.ndarray, np.ndarray]:
+    """C^-1/2 and C^1/2 of the covariance; directions without variance are divided by the largest one."""
     values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(mixtures, bias=True)))
-    values = np.where(values > 1e-12 * max(values[-1], np.finfo(float).tiny), values, 1.0)
+    largest = values[-1] if values[-1] > 0 else float(np.vdot(mixtures, mixtures)) or 1.0
+    values = np.where(values > rounding * largest, values, largest)
     return (vectors / np.sqrt(values)) @ vectors.T, (vectors * np.sqrt(values)) @ vectors.T
 
 

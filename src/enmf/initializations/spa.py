@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from enmf.initializations.random import random
+from enmf.initializations.scaling import balanced
 from enmf.iterate import Iterate
 from enmf.matrix import Matrix
 from enmf.solvers.nnls import solve_nnls
@@ -38,7 +39,7 @@ def spa(X: Matrix, rank: int, rng: np.random.Generator) -> tuple[np.ndarray, np.
     found = extract(X, min(rank, *X.shape))
     U, V = random(X, rank, rng)  # columns of it are left where X has fewer independent rows than the rank
     count = len(found.anchors)
-    U[:, :count], V[:, :count] = found.U, found.V
+    U[:, :count], V[:, :count] = balanced(found.U, found.V)
     return U, V
 
 
