@@ -24,21 +24,24 @@ def nica(X: Matrix, rank: int, rng: np.random.Generator) -> tuple[np.ndarray, np
     known = min(rank, *X.shape)
     spectrum = truncated_svd(X, known, rng=rng)
     mixtures = (spectrum.V[:, :known] * spectrum.s[:known]).T.astype(np.float64)  # r x m
-    whiten, color = _whitening(mixtures, max(1e-12, (100 * float(np.finfo(X.dtype).eps)) ** 2))
+    whiten, color = _whitening(mixtures)
     R = _least_negative(whiten @ mixtures)
     sources = R @ whiten @ mixtures
     mixing = spectrum.U[:, :known].astype(np.float64) @ color @ R.T
     flip = np.where(sources.sum(axis=1) < 0, -1.0, 1.0)
+    A, B = balanced(np.maximum(mixing * flip, 0), np.maximum(sources * flip[:, None], 0).T)
+    sizes = np.linalg.norm(A, axis=0)
+    real = np.flatnonzero(sizes > 1e-6 * sizes.max())  # the others are made of rounding
     U, V = random(X, rank, rng)
-    U[:, :known], V[:, :known] = np.maximum(mixing * flip, 0), np.maximum(sources * flip[:, None], 0).T
-    return fit_scale(X, *balanced(U, V))  # sources have unit variance, whatever they explain
+    U[:, real], V[:, real] = A[:, real], B[:, real]
+    return fit_scale(X, U, V)
 
 
-def _whitening(mixtures: np.ndarray, rounding: float) -> tuple[np.ndarray, np.ndarray]:
+def _whitening(mixtures: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """C^-1/2 and C^1/2 of the covariance; directions without variance are divided by the largest one."""
     values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(mixtures, bias=True)))
     largest = values[-1] if values[-1] > 0 else float(np.vdot(mixtures, mixtures)) or 1.0
-    values = np.where(values > rounding * largest, values, largest)
+    values = np.where(values > 1e-12 * largest, values, largest)
     return (vectors / np.sqrt(values)) @ vectors.T, (vectors * np.sqrt(values)) @ vectors.T
 
 
