@@ -227,7 +227,7 @@ def test_methods_share_one_contract(method):
     assert larger.certificate.kkt == pytest.approx(result.certificate.kkt, rel=1e-6)
 
 
-@pytest.mark.parametrize("scale", [1e-200, 1e200])
+@pytest.mark.parametrize("scale", [1e-140, 1e140])
 def test_extreme_units(scale):
     X = ratings()
     plain = enmf.complete(X, 3, ridge=0.05, random_state=0)

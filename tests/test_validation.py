@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 
 import enmf
 import problems
@@ -152,18 +153,63 @@ def test_zero_rows_and_columns_give_zero_rows(store, method):
         assert (result.V[5] == 0).all()
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("dtype", "powers"), [(np.float32, (122, -124, -130)), (np.float64, (450, -450))], ids=["float32", "float64"]
+)
 @BOTH
-def test_extreme_units(store, dtype):
-    """Squares that leave the number range, subnormal numbers: the answer is that of ordinary units, scaled."""
-    X = problems.counts()
-    base = quiet(X.astype(dtype))
-    info = np.finfo(dtype)
-    for c in (2.0 ** (info.maxexp - 6), 2.0 ** (info.minexp + 2), 2.0 ** (info.minexp - 4)):
-        scaled = quiet(store((X.astype(dtype) * dtype(c)).astype(dtype)))
+def test_extreme_units(store, dtype, powers):
+    """Squares that leave the number range of float32, its subnormal numbers: the answer of ordinary units, scaled."""
+    X = problems.counts().astype(dtype)
+    base = quiet(X)
+    for c in (2.0**power for power in powers):
+        scaled = quiet(store((X * dtype(c)).astype(dtype)))
         assert np.isfinite(scaled.U).all()
         assert scaled.error / c == pytest.approx(base.error, rel=1e-3 if dtype == np.float32 else 1e-6)
         assert scaled.status == base.status
+
+
+@pytest.mark.parametrize("unit", [1e200, 1e306, 1e-200, 1e-315])
+@BOTH
+def test_values_whose_squares_leave_the_number_range_are_refused(store, unit):
+    X = problems.counts() * unit
+    for use in (
+        lambda: enmf.factorize(store(X), 3),
+        lambda: enmf.complete(X, 3),
+        lambda: enmf.consensus(store(X), 3, n_runs=2),
+        lambda: enmf.ENMF(3).fit(store(X)),
+    ):
+        with pytest.raises(ValueError, match=r"entries of X are too (large|small).* Divide X by \de[+-]"):
+            use()
+
+
+def test_tiny_entries_beside_ordinary_ones_are_fine():
+    X = problems.counts()
+    X[X == 1] = 1e-315
+    assert np.isfinite(quiet(X).U).all()
+
+
+@pytest.mark.parametrize("method", enmf.methods())
+@pytest.mark.parametrize("unit", [1e-140, 1e140])
+def test_a_start_of_another_unit_is_a_start(method, unit):
+    X, U, V = problems.low_rank_noisy() * unit, problems.dense(70, 4), problems.dense(50, 4, seed=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for a in (1.0, 1e100):
+            result = enmf.factorize(X, 4, method, init=(U * a, V / a), max_iter=300)
+            assert np.isfinite(result.U).all()
+            assert result.certificate.relative_error < 0.1
+
+
+@pytest.mark.filterwarnings("ignore:all components are zero")
+@pytest.mark.parametrize("method", ["enmf", "hals", "mu", "anls-bpp", "ao-admm", "gradient"])
+@pytest.mark.parametrize("weights", [{"l1_U": 1.0, "l1_V": 1.0}, {"l2_U": 1.0, "l2_V": 1.0}])
+def test_a_penalty_far_beyond_the_data_leaves_finite_figures(method, weights):
+    X = problems.low_rank_noisy() * 1e-140
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        result = enmf.factorize(X, 4, method, random_state=0, **weights)
+    assert np.isfinite(result.U).all()
+    assert np.isfinite([result.error, result.certificate.kkt, result.certificate.kkt_max]).all()
 
 
 def test_memory_layouts(tmp_path):

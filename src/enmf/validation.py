@@ -8,7 +8,7 @@ import os
 import sys
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,6 +26,9 @@ from enmf.stopping import Stopping
 
 # Entries outside these ranges are brought to order 1 by an exact power of 4, so that no square leaves the number range.
 SAFE_RANGE = {np.dtype(np.float32): (1e-9, 1e9), np.dtype(np.float64): (1e-70, 1e70)}
+SQUARES = 1e-150, 1e150  # ||X|| between these: its square, and what is computed from it, are ordinary double numbers
+STRONGEST = {np.dtype(np.float32): 1e15, np.dtype(np.float64): 1e60}  # penalty beside X of order 1: all is zero before
+UNIT, LEAN = 30, 60  # powers of two by which the product of a start may miss X, and its factors differ in size
 TINY_NEGATIVE = 100  # negative entries up to this many rounding units of the largest entry are taken for zeros
 
 
@@ -64,6 +67,9 @@ NUMBERS: dict[str, dict[str, Any]] = {
 }
 FLAGS = ("adaptive_rho", "sample", "surrogate", "optimal_step", "literal")
 OPTIONAL_FLAGS = ("surrogate",)
+
+
+_M = TypeVar("_M", bound=Matrix)
 
 
 class EntryError(ValueError):
@@ -106,7 +112,19 @@ def check_problem(X: Any, dtype: Any = None, memory_limit: Any = None) -> Proble
     scale = _power_of_four(largest, array.dtype)
     if scale != 1.0:
         array = _divided(array, scale)
-    return Problem(SparseMatrix(array) if sp.issparse(array) else DenseMatrix(array), scale)
+    return Problem(_within_range(SparseMatrix(array) if sp.issparse(array) else DenseMatrix(array), scale), scale)
+
+
+def _within_range(X: _M, scale: float) -> _M:
+    """X, of which ||X||² (in the user's units) is neither beyond the number range nor without digits."""
+    norm = math.sqrt(X.squared_norm())
+    size = math.log10(norm) + math.log10(scale) if norm > 0 else 0.0
+    if not math.log10(SQUARES[0]) <= size <= math.log10(SQUARES[1]):
+        raise ValueError(
+            f"the entries of X are too {'large' if size > 0 else 'small'}: ||X|| is about 1e{size:+.0f}, and its "
+            f"square leaves the range of double precision. Divide X by {scale:.0e} first"
+        )
+    return X
 
 
 def check_memory_limit(limit: Any) -> int | None:
@@ -161,7 +179,8 @@ def _check_chunked(X: Any, dtype: Any, limit: int | None) -> Problem:
     preparation = Preparation(wanted, _power_of_four(largest, wanted), clip)
     if clip or preparation.scale != 1.0:
         surveys = engine.look(look, blocks, preparation)
-    return Problem(ChunkedMatrix(blocks, surveys, preparation, engine, is_dask(X)), preparation.scale)
+    chunked = ChunkedMatrix(blocks, surveys, preparation, engine, is_dask(X))
+    return Problem(_within_range(chunked, preparation.scale), preparation.scale)
 
 
 def _check_blocks(surveys: list[Survey]) -> None:
@@ -228,9 +247,10 @@ def check_masked_problem(
         raise ValueError("give either missing or mask, not both: a mask says which entries are observed")
     if isinstance(missing, str):
         check_choice("missing", missing, list(MISSING))
-    if sp.issparse(X):
-        return _check_sparse_masked(X, missing, mask, weights, dtype)
-    return _check_dense_masked(X, missing, mask, weights, dtype)
+    check = _check_sparse_masked if sp.issparse(X) else _check_dense_masked
+    problem = check(X, missing, mask, weights, dtype)
+    _within_range(problem.X, problem.scale * math.sqrt(problem.weight_unit))
+    return problem
 
 
 def check_masked_or_complete(
@@ -444,7 +464,7 @@ def check_ridge(problem: MaskedProblem, ridge: Any, scaling: str) -> tuple[np.nd
     found = []
     for value, side in zip(pair, (problem.X.rows, problem.X.columns)):
         check_number("ridge", value, low=0.0, finite=True)
-        own = float(value) / problem.scale
+        own = min(float(value) / problem.scale, STRONGEST[problem.X.dtype])
         found.append(own * side.totals if scaling == "entries" else np.full(side.length, own / problem.weight_unit))
     return found[0], found[1]
 
@@ -529,9 +549,30 @@ def check_init(
         U, V = init
     except (TypeError, ValueError):
         raise TypeError("init must be a name or a pair (U, V) of factors") from None
-    if U is not None or not best_U:
-        U = _check_start(U, "init U", X, 0, rank, scale)
-    return U, _check_start(V, "init V", X, 1, rank, scale)
+    if U is None and best_U:
+        return U, _check_start(V, "init V", X, 1, rank, scale)
+    U = _check_start(U, "init U", X, 0, rank, scale)
+    return _in_unit_of(X, U, _check_start(V, "init V", X, 1, rank, scale))
+
+
+def _in_unit_of(X: Matrix, U: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Factors of quite another size than X, or than each other, times powers of two that bring them near."""
+    mean_square = X.squared_norm() / (X.shape[0] * X.shape[1])
+    if mean_square == 0.0:
+        return U, V
+    large_U, large_V = _log2(U), _log2(V)
+    excess = large_U + large_V - math.log2(mean_square) / 2.0
+    lean = (large_U - large_V) / 2.0
+    excess, lean = excess * (abs(excess) > UNIT), lean * (abs(lean) > LEAN)
+    return _times_power(U, -lean - excess / 2.0), _times_power(V, lean - excess / 2.0)
+
+
+def _times_power(F: np.ndarray, power: float) -> np.ndarray:
+    return F if power == 0.0 else np.ldexp(F, round(power))
+
+
+def _log2(F: np.ndarray) -> float:
+    return math.log2(float(F.max(initial=0.0)) or 1.0)
 
 
 def _check_start(F: Any, name: str, X: Matrix, side: int, rank: int, scale: float) -> np.ndarray:
@@ -545,7 +586,10 @@ def _check_start(F: Any, name: str, X: Matrix, side: int, rank: int, scale: floa
 def check_factors(U: Any, V: Any, X: Matrix, rank: int | None, scale: float) -> tuple[np.ndarray, np.ndarray]:
     """Custom factors: n x r and m x r, finite and nonnegative. Returns copies, scaled to the problem."""
     U = check_factor(U, "U", X, 0, rank, scale)
-    return U, check_factor(V, "V", X, 1, U.shape[1], scale)
+    V = check_factor(V, "V", X, 1, U.shape[1], scale)
+    if _log2(U) + _log2(V) > math.log2(SQUARES[1]):
+        raise ValueError("the entries of U Vᵀ are too large beside those of X: their squares leave the number range")
+    return U, V
 
 
 def check_factor(F: Any, name: str, X: Matrix, side: int, rank: int | None, scale: float) -> np.ndarray:
@@ -686,10 +730,9 @@ def check_penalty(problem: Problem, **weights: float) -> Penalty:
     """Penalty weights of the user's X, in the units of the scaled problem."""
     for name, value in weights.items():
         check_number(name, value, low=0.0, finite=True)
-    c = problem.scale
-    return Penalty(
-        **{name: float(value) / c / (math.sqrt(c) if name.startswith("l1") else 1.0) for name, value in weights.items()}
-    )
+    root, most = math.sqrt(problem.scale), STRONGEST[problem.X.dtype]
+    units = {name: root**3 if name.startswith("l1") else problem.scale for name in weights}
+    return Penalty(**{name: min(float(value) / units[name], most) for name, value in weights.items()})
 
 
 def check_options(options: dict[str, Any]) -> None:
