@@ -59,6 +59,11 @@ def sparse_formats(X):
     wide = sp.csr_array(X)
     wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
     yield "csr_array int64", wide
+    rows, columns = np.nonzero(X)
+    yield (
+        "coo_array int64",
+        sp.coo_array((X[rows, columns], (rows.astype(np.int64), columns.astype(np.int64))), X.shape),
+    )
 
 
 class PolarsLike:

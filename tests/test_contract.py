@@ -137,6 +137,31 @@ def test_scaling_changes_units_only(method):
         np.testing.assert_allclose(scaled.V / np.sqrt(c), base.V, rtol=1e-8, atol=1e-12)
 
 
+DEFICIENT = np.outer(np.arange(1.0, 10), np.arange(1.0, 7))
+BINARY = (np.random.default_rng(3).random((9, 6)) < 0.5).astype(float)
+
+
+@pytest.mark.filterwarnings("ignore:rank .* is above", "ignore:.* components are zero")
+@pytest.mark.parametrize("X", [BINARY, DEFICIENT], ids=["binary", "rank one"])
+@pytest.mark.parametrize("rank", [4, 8])
+@pytest.mark.parametrize("init", enmf.initializations())
+def test_starts_know_no_units_either(init, rank, X):
+    """Also where there are more components than independent rows or columns, and for steps that feel their sizes."""
+    for method in ("gradient", "anls-bpp"):
+        base = run(X, rank, method, init=init, max_iter=2, tol=0.0)
+        for power in (-20, 20):
+            scaled = run(X * 2.0**power, rank, method, init=init, max_iter=2, tol=0.0)
+            np.testing.assert_allclose(scaled.U * 2.0 ** (-power / 2), base.U, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("init", enmf.initializations())
+def test_starts_take_every_sparse_form(init):
+    X = problems.counts()
+    expected = run(sp.csr_array(X), 4, "hals", init=init, max_iter=3).error
+    for _, form in problems.sparse_formats(X):
+        assert run(form, 4, "hals", init=init, max_iter=3).error == pytest.approx(expected, rel=1e-9)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_dense_equals_sparse(method):
     X = problems.counts()

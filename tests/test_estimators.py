@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import enmf
 import problems
-from enmf import ENMF
+from enmf import ENMC, ENMF
 
 
 @parametrize_with_checks([ENMF()])
@@ -171,7 +171,7 @@ def test_non_negative_factorization_has_scikit_learn_s_shape():
         warnings.simplefilter("ignore")
         theirs = sklearn_factorization(X, n_components=4, init="nndsvd", random_state=0, max_iter=500)
     assert np.linalg.norm(X - W @ H) <= np.linalg.norm(X - theirs[0] @ theirs[1]) * 1.01
-    with pytest.raises(ValueError, match="H must have shape"):
+    with pytest.raises(ValueError, match="wrong second dimension passed to NMF"):
         enmf.non_negative_factorization(X, H=H.T, update_H=False)
 
 
@@ -200,3 +200,85 @@ def test_inverse_transform_gives_what_scikit_learn_gives(store):
     np.testing.assert_allclose(found, W @ model.components_)
     with pytest.raises(ValueError, match="W must have shape"):
         model.inverse_transform(store(W[:, :2]))
+
+
+@pytest.mark.parametrize(
+    ("H", "message"),
+    [
+        (-np.ones((2, 50)), r"Negative values in data passed to NMF \(input H\): 100 entries"),
+        (np.full((2, 50), np.nan), "H has 100 entries that are NaN or infinite"),
+        (np.full((2, 50), np.inf), "H has 100 entries that are NaN or infinite"),
+        (np.zeros((2, 50)), r"Array passed to NMF \(input H\) is full of zeros"),
+        (1j * np.ones((2, 50)), "Complex data not supported: H"),
+        (np.ones(50), "Expected 2D array"),
+    ],
+)
+def test_components_that_are_none_are_refused(H, message):
+    X = problems.counts()
+    with pytest.raises(ValueError, match=message):
+        enmf.non_negative_factorization(X, H=H, update_H=False)
+    with pytest.raises(ValueError, match=message):
+        ENMF(2, init="custom").fit(X, W=np.ones((80, 2)), H=H)
+
+
+def test_start_factors_that_are_not_used_are_not_passed_over_in_silence():
+    X, W, H = problems.counts(), np.ones((80, 4)), np.ones((4, 50))
+    for use in (
+        lambda: ENMF(4, random_state=0).fit(X, W=W, H=H),
+        lambda: ENMF(4, random_state=0).fit(X, H=H),
+        lambda: enmf.non_negative_factorization(X, W, H, 4, random_state=0),
+    ):
+        with pytest.warns(RuntimeWarning, match="provided W or H are ignored"):
+            use()
+    with pytest.warns(RuntimeWarning, match="the provided initial W is not used"):
+        enmf.non_negative_factorization(X, W, H, update_H=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("n_components", 0),
+        ("n_components", 2.5),
+        ("init", "magic"),
+        ("solver", "magic"),
+        ("tol", -1.0),
+        ("max_iter", 0),
+        ("random_state", -1),
+        ("alpha_W", -1.0),
+        ("alpha_W", np.inf),
+        ("alpha_H", "other"),
+        ("l1_ratio", 2.0),
+        ("verbose", "loud"),
+        ("time_limit", -1),
+        ("callback", 3),
+        ("n_threads", 0),
+        ("preset", "magic"),
+        ("warm_start", "x"),
+        ("options", 3),
+        ("memory_limit", 0),
+        ("checkpoint", 3),
+    ],
+)
+def test_wrong_parameters_are_named_in_the_words_of_the_caller(name, value):
+    with pytest.raises(ValueError, match=f"The {name!r} parameter of ENMF must be"):
+        ENMF(**{name: value}).fit(problems.counts())
+    if name in ENMC._parameter_constraints:
+        with pytest.raises(ValueError, match=f"The {name!r} parameter of ENMC must be"):
+            ENMC(**{name: value}).fit(problems.counts())
+
+
+def test_a_warning_about_the_rank_speaks_of_n_components():
+    with pytest.warns(UserWarning, match=r"n_components 7 is above min\(n, m\) = 3"):
+        ENMF(7, random_state=0).fit(np.ones((4, 3)))
+
+
+def test_warm_start_from_components_that_died_begins_anew():
+    model = ENMF(2, warm_start=True, random_state=0).fit(np.zeros((80, 50)))
+    assert model.fit(problems.counts()).components_.any()
+
+
+def test_inverse_transform_takes_sparse_factors():
+    X = problems.counts()
+    model = ENMF(3, random_state=0)
+    W = model.fit_transform(X)
+    np.testing.assert_allclose(model.inverse_transform(sp.csr_array(W)), W @ model.components_)

@@ -13,6 +13,7 @@ from enmf.exterior.core import CoreIterate
 from enmf.exterior.feasibility import Penalty
 from enmf.iterate import Iterate, measure_gradient
 from enmf.iterate import Penalty as Regularization
+from enmf.kernels.nnls import nnls
 from enmf.kernels.sweep import BLOCK
 from enmf.matrix import DenseMatrix, LowRankMatrix, SparseMatrix
 from enmf.matrix.base import Momentum
@@ -178,6 +179,13 @@ def test_nnls_is_optimal(rows, r, n, seed, kind):
     for i in range(n):
         best = scipy.optimize.nnls(A, y[i])[1]
         assert np.linalg.norm(A @ F[i] - y[i]) <= best + 1e-7 * np.linalg.norm(y[i])
+
+
+def test_nnls_never_ends_just_below_zero():
+    """A support whose solution is negative by less than the rounding of the step that leads there."""
+    F = np.ones((2, 1))
+    nnls(0, 1, np.eye(2), np.array([[1.0], [-1e-20]]), F)
+    np.testing.assert_array_equal(F, [[1.0], [0.0]])
 
 
 def test_nnls_of_many_well_conditioned_rows_equals_scipy():

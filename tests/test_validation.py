@@ -1,14 +1,22 @@
 """Bad and awkward input: a clear error or the documented behaviour. The table "failure modes" as tests."""
 
+import inspect
 import re
 import warnings
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 
 import enmf
 import problems
+from enmf import registry
+from enmf.completion.methods import METHODS, MaskedExtrapolated
+from enmf.completion.start import STAGES, CompletionOptions
+from enmf.exterior.feasibility import Path, Penalty
+from enmf.exterior.pipeline import ExteriorOptions
+from enmf.validation import FLAGS, NUMBERS, check_options
 
 BOTH = pytest.mark.parametrize("store", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 
@@ -145,18 +153,63 @@ def test_zero_rows_and_columns_give_zero_rows(store, method):
         assert (result.V[5] == 0).all()
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("dtype", "powers"), [(np.float32, (122, -124, -130)), (np.float64, (450, -450))], ids=["float32", "float64"]
+)
 @BOTH
-def test_extreme_units(store, dtype):
-    """Squares that leave the number range, subnormal numbers: the answer is that of ordinary units, scaled."""
-    X = problems.counts()
-    base = quiet(X.astype(dtype))
-    info = np.finfo(dtype)
-    for c in (2.0 ** (info.maxexp - 6), 2.0 ** (info.minexp + 2), 2.0 ** (info.minexp - 4)):
-        scaled = quiet(store((X.astype(dtype) * dtype(c)).astype(dtype)))
+def test_extreme_units(store, dtype, powers):
+    """Squares that leave the number range of float32, its subnormal numbers: the answer of ordinary units, scaled."""
+    X = problems.counts().astype(dtype)
+    base = quiet(X)
+    for c in (2.0**power for power in powers):
+        scaled = quiet(store((X * dtype(c)).astype(dtype)))
         assert np.isfinite(scaled.U).all()
         assert scaled.error / c == pytest.approx(base.error, rel=1e-3 if dtype == np.float32 else 1e-6)
         assert scaled.status == base.status
+
+
+@pytest.mark.parametrize("unit", [1e200, 1e306, 1e-200, 1e-315])
+@BOTH
+def test_values_whose_squares_leave_the_number_range_are_refused(store, unit):
+    X = problems.counts() * unit
+    for use in (
+        lambda: enmf.factorize(store(X), 3),
+        lambda: enmf.complete(X, 3),
+        lambda: enmf.consensus(store(X), 3, n_runs=2),
+        lambda: enmf.ENMF(3).fit(store(X)),
+    ):
+        with pytest.raises(ValueError, match=r"entries of X are too (large|small).* Divide X by \de[+-]"):
+            use()
+
+
+def test_tiny_entries_beside_ordinary_ones_are_fine():
+    X = problems.counts()
+    X[X == 1] = 1e-315
+    assert np.isfinite(quiet(X).U).all()
+
+
+@pytest.mark.parametrize("method", enmf.methods())
+@pytest.mark.parametrize("unit", [1e-140, 1e140])
+def test_a_start_of_another_unit_is_a_start(method, unit):
+    X, U, V = problems.low_rank_noisy() * unit, problems.dense(70, 4), problems.dense(50, 4, seed=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for a in (1.0, 1e100):
+            result = enmf.factorize(X, 4, method, init=(U * a, V / a), max_iter=300)
+            assert np.isfinite(result.U).all()
+            assert result.certificate.relative_error < 0.1
+
+
+@pytest.mark.filterwarnings("ignore:all components are zero")
+@pytest.mark.parametrize("method", ["enmf", "hals", "mu", "anls-bpp", "ao-admm", "gradient"])
+@pytest.mark.parametrize("weights", [{"l1_U": 1.0, "l1_V": 1.0}, {"l2_U": 1.0, "l2_V": 1.0}])
+def test_a_penalty_far_beyond_the_data_leaves_finite_figures(method, weights):
+    X = problems.low_rank_noisy() * 1e-140
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        result = enmf.factorize(X, 4, method, random_state=0, **weights)
+    assert np.isfinite(result.U).all()
+    assert np.isfinite([result.error, result.certificate.kkt, result.certificate.kkt_max]).all()
 
 
 def test_memory_layouts(tmp_path):
@@ -214,6 +267,26 @@ def test_unsorted_and_duplicate_sparse_entries():
         ({"init": (np.ones((80, 2)), np.ones((50, 3)))}, r"init U must have shape \(80, 3\)"),
         ({"init": (-np.ones((80, 3)), np.ones((50, 3)))}, "init U has 240 negative entries"),
         ({"init": (np.ones((80, 3)), np.full((50, 3), np.nan))}, "init V has 150 entries that are NaN"),
+        ({"init": ("a", "b")}, "init U must be an array of numbers, got str"),
+        ({"init": (1j * np.ones((80, 3)), np.ones((50, 3)))}, "Complex data not supported: init U"),
+        ({"init": (np.ones((80, 3)), [[1, "x", None]] * 50)}, "init V must be an array of numbers"),
+        ({"restarts": -1}, "restarts must be at least 0, got -1"),
+        ({"restarts": "a"}, "restarts must be an integer, got 'a'"),
+        ({"random_state": -1}, "random_state must not be negative, got -1"),
+        ({"dtype": "nonsense"}, "dtype must be float32 or float64, got nonsense"),
+        ({"alpha": "x"}, "alpha must be a number, got 'x'"),
+        ({"beta": np.nan}, "beta must be at least 0.0, got nan"),
+        ({"beta": 1.5}, "beta must be at most 1.0, got 1.5"),
+        ({"checkpoint": 3}, "checkpoint must be a path or None, got 3"),
+        ({"callback": 3}, "callback must be a function of one argument or None, got 3"),
+        ({"sample": "x"}, "sample must be True or False, got 'x'"),
+        ({"bound": "x"}, "bound must be True or False, got 'x'"),
+        ({"surrogate": -3}, "surrogate must be True, False or None, got -3"),
+        ({"l1_U": np.inf}, "l1_U must be finite, got inf"),
+        ({"rotation_rho": 0.0}, "rotation_rho must be greater than 0.0"),
+        ({"feasibility_options": {"steps": 0}}, "steps must be at least 1, got 0"),
+        ({"feasibility_options": [3]}, "feasibility_options must be a dict or None"),
+        ({"method": ["enmf"]}, "method=.* is not known"),
     ],
 )
 def test_options_are_checked(options, message):
@@ -233,3 +306,140 @@ def test_certify_checks_factors():
     X = problems.counts()
     with pytest.raises(ValueError, match=r"V must have shape \(50, 2\)"):
         enmf.certify(X, np.ones((80, 2)), np.ones((80, 2)))
+
+
+HIDDEN = np.ma.masked_array(np.arange(1.0, 13).reshape(4, 3), mask=np.arange(12).reshape(4, 3) % 5 == 4)
+HIDDEN.data[HIDDEN.mask] = -1e6
+ONES = np.ones((4, 1)), np.ones((3, 1))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda X: enmf.factorize(X, 1),
+        lambda X: enmf.ENMF(1).fit(X),
+        lambda X: enmf.ENMF(1).fit(np.ones((4, 3))).transform(X),
+        lambda X: enmf.non_negative_factorization(X, H=ONES[1].T, update_H=False),
+        lambda X: enmf.compare(ONES, ONES, X),
+        lambda X: enmf.exact.svd_factors(X, 1),
+        lambda X: enmf.select_rank(X, [1]),
+        lambda X: enmf.consensus(X, 1, n_runs=2),
+        lambda X: enmf.stability(X, 1, n_runs=2),
+        lambda X: enmf.complete(X, 1, missing="none"),
+        lambda X: enmf.factorize(list(X), 1),
+    ],
+)
+def test_masked_entries_are_refused_where_x_must_be_complete(use):
+    with pytest.raises(ValueError, match=r"2 of 12 entries are masked, the first at row 1, column 1"):
+        use(HIDDEN)
+
+
+def test_a_masked_array_that_hides_nothing_is_an_array():
+    X = problems.counts()
+    assert quiet(np.ma.masked_array(X)).error == quiet(X).error
+
+
+def test_a_dask_array_of_masked_blocks_is_refused():
+    dask_array = pytest.importorskip("dask.array")
+    with pytest.raises(ValueError, match="masked entries"):
+        enmf.factorize(dask_array.from_array(HIDDEN, chunks=(2, 3)), 1)
+
+
+def test_given_factors_patterns_and_weights_may_not_hide_entries_either():
+    X, covered = np.ones((4, 3)), np.ma.masked_equal(np.arange(12).reshape(4, 3) % 2, 1)
+    for use in (
+        lambda: enmf.factorize(X, 3, init=(covered, np.ones((3, 3)))),
+        lambda: enmf.complete(X, 1, mask=covered == 0),
+        lambda: enmf.complete(X, 1, weights=covered),
+    ):
+        with pytest.raises(ValueError, match="6 masked entries"):
+            use()
+
+
+DAMAGE = {
+    "index below 0": {"indices": [0, 1, -7, 3]},
+    "index too large": {"indices": [0, 1, 2, 999_999_999]},
+    "indptr not monotone": {"indptr": [0, 3, 1, 2, 4]},
+    "indptr not from 0": {"indptr": [1, 1, 2, 3, 4]},
+    "indptr beyond the entries": {"indptr": [0, 1, 2, 3, 9_999_999]},
+    "indptr below 0": {"indptr": [0, -5, 2, 3, 4]},
+    "fewer values than indices": {"data": [1.0, 1.0]},
+}
+
+
+def damaged(form, width, damage, dtype=np.float64):
+    S = sp.csr_array(np.eye(4, dtype=dtype)).asformat(form)
+    S.indices, S.indptr = S.indices.astype(width), S.indptr.astype(width)
+    for name, values in DAMAGE[damage].items():
+        setattr(S, name, np.array(values, getattr(S, name).dtype))
+    return S
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("width", [np.int32, np.int64])
+@pytest.mark.parametrize("form", ["csr", "csc"])
+def test_sparse_input_that_points_outside_is_refused_at_every_door(form, width, damage):
+    S, X = damaged(form, width, damage), np.eye(4)
+    pattern = damaged(form, width, damage, np.bool_)
+    for use in (
+        lambda: enmf.factorize(S, 2),
+        lambda: enmf.ENMF(2).fit(S),
+        lambda: enmf.certify(S, X, X),
+        lambda: enmf.complete(S, 2, missing="unstored"),
+        lambda: enmf.complete(X, 2, mask=pattern),
+        lambda: enmf.complete(X, 2, weights=S),
+        lambda: enmf.factorize(X, 4, init=(S, X)),
+        lambda: enmf.certify(X, X, S),
+        lambda: enmf.ENMF(4, init="custom").fit(X, W=S, H=X),
+        lambda: enmf.compare((S, X), (X, X)),
+    ):
+        with pytest.raises(ValueError, match="damaged"):
+            use()
+
+
+def test_coordinates_outside_are_refused():
+    S = sp.coo_array(np.eye(4))
+    S.coords = (np.arange(4), np.array([0, 1, 2, 77]))
+    with pytest.raises(ValueError, match="X: the sparse matrix is damaged: 1 of 4 column indices"):
+        enmf.factorize(S, 2)
+
+
+def test_a_sparse_mask_and_sparse_weights_stay_as_they_are():
+    X = problems.dense(6, 5)
+    mask = sp.csr_array((np.array([1, 0, 1, 1], bool), np.array([4, 0, 2, 1]), np.array([0, 3, 3, 4, 4, 4, 4])), (6, 5))
+    before = [a.copy() for a in (mask.data, mask.indices, mask.indptr)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        enmf.complete(X, 1, mask=mask)
+    for array, old in zip((mask.data, mask.indices, mask.indptr), before):
+        np.testing.assert_array_equal(array, old)
+
+
+def test_sparse_factors_are_taken():
+    X = problems.counts()
+    U, V = np.eye(80, 3), np.ones((50, 3))
+    a = quiet(X, init=(U, V), method="hals", max_iter=3, tol=0.0)
+    b = quiet(X, init=(sp.csc_array(U), sp.coo_array(V)), method="hals", max_iter=3, tol=0.0)
+    np.testing.assert_array_equal(a.U, b.U)
+
+
+def test_nothing_grows_from_zero_factors():
+    X, V = problems.counts(), np.ones((50, 3))
+    with pytest.raises(ValueError, match="init U is full of zeros, and nothing can grow"):
+        enmf.factorize(X, 3, init=(np.zeros((80, 3)), V))
+    with pytest.raises(ValueError, match="init V is full of zeros"):
+        enmf.factorize(X, 3, init=(None, 0 * V))
+    one_dead = V * [0.0, 1.0, 1.0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert enmf.factorize(X, 3, "hals", init=(np.ones((80, 3)), one_dead), random_state=0).certificate.ratio < 2
+    assert quiet(0 * X, init=(np.zeros((80, 3)), 0 * V)).status == "global_optimum"
+
+
+def test_every_option_has_a_rule():
+    of_methods = [*registry.DESCENTS.values(), *METHODS.values(), *STAGES.values(), Path, Penalty, MaskedExtrapolated]
+    known = {*NUMBERS, *FLAGS, "svd", "rotation", "feasibility", "feasibility_options"}
+    for kind in (ExteriorOptions, CompletionOptions, *of_methods):
+        named = [p for p in inspect.signature(kind).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+        assert {p.name for p in named} <= known, kind
+        check_options({p.name: p.default for p in named if p.name not in ("feasibility_options",)})

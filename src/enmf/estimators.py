@@ -6,23 +6,52 @@ In scikit-learn's words X ~ W H with W = U and H = Vᵀ: samples in rows, `compo
 from __future__ import annotations
 
 import os
+from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from enmf import parallel
+from enmf import parallel, registry
 from enmf.factorization import DEFAULTS, factorize_problem
 from enmf.iterate import penalized
 from enmf.solvers.nnls import solve_nnls
-from enmf.validation import Problem, check_limits, check_penalty, check_problem, check_threads, warn_outside
+from enmf.validation import (
+    Problem,
+    as_numbers,
+    check_given,
+    check_limits,
+    check_penalty,
+    check_problem,
+    check_threads,
+    warn_outside,
+)
 
 AUTO_COMPONENTS = 10
 SOLVERS = {"cd": "hals"}  # scikit-learn's names for methods of ours
+NONNEGATIVE = Interval(Real, 0, np.inf, closed="left")
+LIMITS: dict[str, list[Any]] = {  # parameters that ENMF and ENMC share
+    "tol": [NONNEGATIVE],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "random_state": [
+        Interval(Integral, 0, None, closed="left"),
+        np.random.RandomState,
+        np.random.Generator,
+        np.random.SeedSequence,
+        None,
+    ],
+    "time_limit": [Interval(Real, 0, None, closed="left"), None],
+    "target_error": [Interval(Real, 0, None, closed="left"), None],
+    "callback": [callable, None],
+    "n_threads": [Interval(Integral, 1, None, closed="left"), None],
+    "verbose": ["verbose"],
+    "options": [dict, None],
+}
 
 
 class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -85,6 +114,21 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     >>> bool(model.score(X) > 0.85)
     True
     """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **LIMITS,
+        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
+        "init": [StrOptions({*registry.initializations(), "custom"}), None],
+        "solver": [StrOptions({*registry.methods(), *SOLVERS})],
+        "alpha_W": [NONNEGATIVE],
+        "alpha_H": [NONNEGATIVE, StrOptions({"same"})],
+        "l1_ratio": [Interval(Real, 0, 1, closed="both")],
+        "shuffle": ["boolean"],
+        "preset": [StrOptions({"paper"}), None],
+        "warm_start": ["boolean"],
+        "memory_limit": [Interval(Integral, 1, None, closed="left"), str, None],
+        "checkpoint": [str, os.PathLike, None],
+    }
 
     def __init__(
         self,
@@ -169,7 +213,7 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def inverse_transform(self, X: Any) -> np.ndarray:
         """W H for given W."""
         check_is_fitted(self)
-        W = X if sp.issparse(X) or hasattr(X, "iloc") else np.asarray(X)  # a DataFrame keeps its index
+        W = X if sp.issparse(X) or hasattr(X, "iloc") else as_numbers(X, "W")  # a DataFrame keeps its index
         if W.ndim != 2 or W.shape[1] != self.n_components_:
             raise ValueError(f"W must have shape (n_samples, {self.n_components_}), got {W.shape}")
         return W @ self.components_
@@ -205,12 +249,13 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return write_model(path, self, W, X, options)
 
     def _fit(self, X: Any, W: Any, H: Any) -> np.ndarray:
+        self._validate_params()
         check_loss(self.beta_loss)
         stopping = check_limits(self.tol, self.max_iter, self.time_limit, self.target_error)
         problem = check_problem(X, memory_limit=self.memory_limit)
         validate_data(self, X=_with_shape(X, problem), skip_check_array=True)
         n, m = problem.X.shape
-        start = self._start(W, H, n, m)
+        start = self._start(W, H, problem)
         result = factorize_problem(
             problem,
             self._rank(n, m, start),
@@ -226,6 +271,7 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             exact_U=True,
             options={**penalty_weights(self.alpha_W, self.alpha_H, self.l1_ratio, n, m), **(self.options or {})},
             checkpoint=self.checkpoint,
+            rank_name="n_components",
         )
         self.components_ = np.ascontiguousarray(result.V.T)
         self.n_components_ = len(self.components_)
@@ -239,15 +285,22 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             self._last_W = result.U
         return result.U
 
-    def _start(self, W: Any, H: Any, n: int, m: int) -> Any:
+    def _start(self, W: Any, H: Any, problem: Problem) -> Any:
+        n, m = problem.X.shape
         if self.init == "custom":
             if W is None or H is None:
                 raise ValueError("init='custom' needs both W and H, given to fit or fit_transform")
-            return np.asarray(W), np.asarray(H).T
+            rank = None if self.n_components in ("auto", None) else self.n_components
+            H = check_given(H, "H", (rank, m), problem.X.dtype)
+            return check_given(W, "W", (n, len(H)), problem.X.dtype), H.T
+        if W is not None or H is not None:
+            warn_outside(
+                "When init!='custom', provided W or H are ignored. Set init='custom' to use them as initialization.",
+                RuntimeWarning,
+            )
         last = getattr(self, "_last_W", None)
-        if self.warm_start and last is not None and (len(last), self.components_.shape[1]) == (n, m):
-            return last, self.components_.T
-        return self.init
+        fits = last is not None and (len(last), self.components_.shape[1]) == (n, m) and last.any()
+        return (last, self.components_.T) if self.warm_start and fits else self.init
 
     def _rank(self, n: int, m: int, start: Any) -> int:
         if self.n_components is None or (isinstance(self.n_components, str) and self.n_components == "auto"):
@@ -303,19 +356,6 @@ def non_negative_factorization(
     >>> W.shape, H.shape
     ((3, 1), (1, 2))
     """
-    check_loss(beta_loss)
-    if not update_H:
-        if H is None:
-            raise ValueError("update_H=False needs H, the components to keep")
-        problem = check_problem(X)
-        rank = None if isinstance(n_components, str) or n_components is None else n_components
-        H = np.array(H, dtype=problem.X.dtype)
-        if H.ndim != 2 or H.shape[1] != problem.X.shape[1] or (rank is not None and len(H) != rank):
-            raise ValueError(
-                f"H must have shape ({'n_components' if rank is None else rank}, {problem.X.shape[1]}), got {H.shape}"
-            )
-        weights = penalty_weights(alpha_W, alpha_H, l1_ratio, *problem.X.shape)
-        return solve_W(problem, H, weights), H, 1
     model = ENMF(
         n_components,
         init=init,
@@ -330,8 +370,24 @@ def non_negative_factorization(
         verbose=verbose,
         shuffle=shuffle,
     )
+    if not update_H:
+        return _with_fixed_H(model, X, W, H)
     W = model.fit_transform(X, W=W, H=H)
     return W, model.components_, model.n_iter_
+
+
+def _with_fixed_H(model: ENMF, X: Any, W: Any, H: Any) -> tuple[np.ndarray, np.ndarray, int]:
+    """The best W for a given H."""
+    model._validate_params()
+    check_loss(model.beta_loss)
+    if H is None:
+        raise ValueError("update_H=False needs H, the components to keep")
+    if W is not None:
+        warn_outside("When update_H=False, the provided initial W is not used.", RuntimeWarning)
+    problem = check_problem(X)
+    rank = None if model.n_components in ("auto", None) else model.n_components
+    H = check_given(H, "H", (rank, problem.X.shape[1]), problem.X.dtype)
+    return solve_W(problem, H, model._weights(problem)), H, 1
 
 
 def solve_W(problem: Problem, H: np.ndarray, weights: dict[str, float]) -> np.ndarray:
@@ -350,12 +406,8 @@ def best_factors(problem: Problem, H: np.ndarray, weights: dict[str, float]) -> 
 
 def penalty_weights(alpha_W: float, alpha_H: float | str, l1_ratio: float, n: int, m: int) -> dict[str, float]:
     """Weights of our penalty from scikit-learn's: alpha_W counts once for each feature, alpha_H for each sample."""
-    if isinstance(alpha_H, str):
-        if alpha_H != "same":
-            raise ValueError(f"alpha_H must be a number or 'same', got {alpha_H!r}")
+    if isinstance(alpha_H, str):  # "same"
         alpha_H = alpha_W
-    if not 0.0 <= l1_ratio <= 1.0:
-        raise ValueError(f"l1_ratio must be between 0 and 1, got {l1_ratio}")
     if (alpha_W > 0) != (alpha_H > 0):
         warn_outside(
             "only one of alpha_W and alpha_H is positive: the penalty can be escaped by scaling the other factor up. "

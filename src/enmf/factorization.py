@@ -32,10 +32,13 @@ from enmf.stopping import Monitor, Progress, Stopping, interruptible
 from enmf.trace import Phase
 from enmf.validation import (
     Problem,
+    check_callback,
     check_choice,
-    check_factor,
+    check_flag,
     check_init,
     check_limits,
+    check_options,
+    check_path,
     check_penalty,
     check_problem,
     check_rank,
@@ -193,11 +196,16 @@ def factorize_problem(
     options: dict[str, Any],
     checkpoint: str | os.PathLike[str] | None = None,
     spectrum: Spectrum | None = None,
+    rank_name: str = "rank",
 ) -> Result:
     """`factorize` for an X that has come through the door already; a spectrum at hand saves the SVD."""
     check_choice("method", method, registry.methods())
+    check_callback(callback)
+    check_path("checkpoint", checkpoint)
+    check_flag("bound", bound)
+    check_flag("exact_U", exact_U)
     rng = make_rng(random_state)
-    rank = check_rank(rank, problem.X)
+    rank = check_rank(rank, problem.X, rank_name)
     choices = _sort_options(method, preset, options)
     penalty = check_penalty(problem, **choices.weights)
     start = _check_start(init, method, problem, rank)
@@ -268,6 +276,7 @@ def _sort_options(method: str, preset: str | None, options: dict[str, Any]) -> _
     default = "hals" if preset == "paper" else "e-hals"
     name = options.pop("descent", default) if method == "enmf" else method
     check_choice("descent", name, list(registry.DESCENTS))
+    check_options(options)
     of_exterior = {field.name for field in fields(ExteriorOptions)}
     of_penalty = {field.name for field in fields(Penalty)}
     exterior = {key: value for key, value in options.items() if key in of_exterior}
@@ -290,9 +299,7 @@ def _check_start(init: Any, method: str, problem: Problem, rank: int) -> str | t
     if init is None:
         own = method != "enmf" and registry.DESCENTS[method].default_start is not None
         return "exterior" if method == "enmf" else "own" if own else "nndsvdar"
-    if isinstance(init, tuple) and len(init) == 2 and init[0] is None:
-        return None, check_factor(init[1], "init V", problem.X, 1, rank, problem.scale)
-    return check_init(init, registry.initializations(), problem.X, rank, problem.scale)
+    return check_init(init, registry.initializations(), problem.X, rank, problem.scale, best_U=True)
 
 
 def _run(

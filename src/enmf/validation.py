@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import numbers
+import os
 import re
 import sys
 import time
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,11 +23,55 @@ from enmf.matrix.chunked import ChunkedMatrix
 from enmf.matrix.engine import Engine, half_of_memory
 from enmf.matrix.masked import from_dense, from_observed, from_sparse
 from enmf.matrix.sources import is_dask, is_lazy, is_mapped, open_blocks
+from enmf.matrix.sparse import as_csr
 from enmf.stopping import Stopping
 
 # Entries outside these ranges are brought to order 1 by an exact power of 4, so that no square leaves the number range.
 SAFE_RANGE = {np.dtype(np.float32): (1e-9, 1e9), np.dtype(np.float64): (1e-70, 1e70)}
+SQUARES = 1e-150, 1e150  # ||X|| between these: its square, and what is computed from it, are ordinary double numbers
+STRONGEST = {np.dtype(np.float32): 1e15, np.dtype(np.float64): 1e60}  # penalty beside X of order 1: all is zero before
+UNIT, LEAN = 30, 60  # powers of two by which the product of a start may miss X, and its factors differ in size
 TINY_NEGATIVE = 100  # negative entries up to this many rounding units of the largest entry are taken for zeros
+
+
+# What options may be, by name: those of the exterior phases, of the feasibility stages and of the descent methods.
+_COUNT, _SOME, _SHARE = {"integer": True, "low": 0}, {"integer": True, "low": 1}, {"low": 0.0}
+_POSITIVE, _GROWTH = {"above": 0.0}, {"low": 1.0}
+NUMBERS: dict[str, dict[str, Any]] = {
+    "power_iterations": {**_SHARE, "optional": True},
+    "starts": {**_SOME, "optional": True},
+    "rotation_iterations": {**_COUNT, "optional": True},
+    "rotation_rho": _POSITIVE,
+    "surrogate_iterations": {**_COUNT, "optional": True},
+    "restarts": _COUNT,
+    "softimpute_iterations": _COUNT,
+    "softimpute_tol": _SHARE,
+    "steps": _SOME,
+    "softest": _POSITIVE,
+    "hardest": _POSITIVE,
+    "inner": _SOME,
+    "epsilon": _SHARE,
+    "alpha": _SHARE,
+    "progress": _SHARE,
+    "beta": {"low": 0.0, "high": 1.0},
+    "growth": _GROWTH,
+    "cap_growth": _GROWTH,
+    "shrink": _GROWTH,
+    "drop": _SHARE,
+    "sigma": _POSITIVE,
+    "delta": _POSITIVE,
+    "first_tolerance": _SHARE,
+    "patience": _SOME,
+    "rho": _POSITIVE,
+    "gamma": _POSITIVE,
+    "sweeps": _SOME,
+    "max_sweeps": _SOME,
+}
+FLAGS = ("adaptive_rho", "sample", "surrogate", "optimal_step", "literal")
+OPTIONAL_FLAGS = ("surrogate",)
+
+
+_M = TypeVar("_M", bound=Matrix)
 
 
 class EntryError(ValueError):
@@ -54,6 +99,7 @@ def check_problem(X: Any, dtype: Any = None, memory_limit: Any = None) -> Proble
     """
     _refuse_containers(X)
     limit = check_memory_limit(memory_limit)
+    _refuse_masked(X)
     if is_lazy(X) or (is_mapped(X) and (limit is not None or X.nbytes > half_of_memory())):
         return _check_chunked(X, dtype, limit)
     if sp.issparse(X):
@@ -69,7 +115,19 @@ def check_problem(X: Any, dtype: Any = None, memory_limit: Any = None) -> Proble
     scale = _power_of_four(largest, array.dtype)
     if scale != 1.0:
         array = _divided(array, scale)
-    return Problem(SparseMatrix(array) if sp.issparse(array) else DenseMatrix(array), scale)
+    return Problem(_within_range(SparseMatrix(array) if sp.issparse(array) else DenseMatrix(array), scale), scale)
+
+
+def _within_range(X: _M, scale: float) -> _M:
+    """X, of which ||X||² (in the user's units) is neither beyond the number range nor without digits."""
+    norm = math.sqrt(X.squared_norm())
+    size = math.log10(norm) + math.log10(scale) if norm > 0 else 0.0
+    if not math.log10(SQUARES[0]) <= size <= math.log10(SQUARES[1]):
+        raise ValueError(
+            f"the entries of X are too {'large' if size > 0 else 'small'}: ||X|| is about 1e{size:+.0f}, and its "
+            f"square leaves the range of double precision. Divide X by {scale:.0e} first"
+        )
+    return X
 
 
 def _refuse_containers(X: Any) -> None:
@@ -156,7 +214,8 @@ def _check_chunked(X: Any, dtype: Any, limit: int | None) -> Problem:
     preparation = Preparation(wanted, _power_of_four(largest, wanted), clip)
     if clip or preparation.scale != 1.0:
         surveys = engine.look(look, blocks, preparation)
-    return Problem(ChunkedMatrix(blocks, surveys, preparation, engine, is_dask(X)), preparation.scale)
+    chunked = ChunkedMatrix(blocks, surveys, preparation, engine, is_dask(X))
+    return Problem(_within_range(chunked, preparation.scale), preparation.scale)
 
 
 def _check_blocks(surveys: list[Survey]) -> None:
@@ -224,9 +283,10 @@ def check_masked_problem(
         raise ValueError("give either missing or mask, not both: a mask says which entries are observed")
     if isinstance(missing, str):
         check_choice("missing", missing, list(MISSING))
-    if sp.issparse(X):
-        return _check_sparse_masked(X, missing, mask, weights, dtype)
-    return _check_dense_masked(X, missing, mask, weights, dtype)
+    check = _check_sparse_masked if sp.issparse(X) else _check_dense_masked
+    problem = check(X, missing, mask, weights, dtype)
+    _within_range(problem.X, problem.scale * math.sqrt(problem.weight_unit))
+    return problem
 
 
 def check_masked_or_complete(
@@ -238,7 +298,7 @@ def check_masked_or_complete(
         try:
             return check_problem(X)
         except EntryError as bad:
-            if bad.kind != "NaN" or sp.issparse(X):
+            if bad.kind not in ("NaN", "masked") or sp.issparse(X):
                 raise
     masked = check_masked_problem(X, missing, mask, weights)
     return masked.complete if masked.complete is not None and not ridged else masked
@@ -248,12 +308,17 @@ def _check_dense_masked(X: Any, missing: Any, mask: Any, weights: Any, dtype: An
     array = _check_dense(X, dtype)
     if isinstance(missing, str) and missing == "unstored":
         raise ValueError("missing='unstored' is for sparse X; in a dense X missing entries are NaN (missing='nan')")
+    if isinstance(missing, str) and missing == "none":
+        _refuse_masked(X, "missing='none' says that nothing is missing")
     if mask is not None:
         holes = ~_as_dense(_check_pattern("mask", mask, array.shape))
     elif missing is None or isinstance(missing, str):
         holes = np.isnan(array) if missing != "none" else np.zeros(array.shape, dtype=np.bool_)
     else:
         holes = _as_dense(_check_pattern("missing", missing, array.shape))
+    hidden = _hidden(X)
+    if hidden is not None:
+        holes = holes | hidden
     w = None
     if weights is not None:
         w = _as_dense(_check_weights(weights, array.shape, array.dtype, ~holes))
@@ -337,29 +402,25 @@ def _check_some_observed(count: int, shape: tuple[int, int]) -> None:
 
 def _check_pattern(name: str, pattern: Any, shape: tuple[int, int]) -> Any:
     """A boolean matrix of the shape of X, dense or sparse."""
-    kind = pattern.dtype if sp.issparse(pattern) else np.asarray(pattern).dtype
-    pattern = sp.csr_array(pattern) if sp.issparse(pattern) else np.asarray(pattern)
+    pattern = _canonical(pattern, name) if sp.issparse(pattern) else _unmasked(pattern, name)
+    kind = pattern.dtype
     if kind != np.bool_:
         hint = ". For 0 and 1 use astype(bool)" if kind.kind in "iuf" else ""
         raise TypeError(f"{name} must be a boolean matrix, got dtype {kind}{hint}")
     if pattern.shape != shape:
         raise ValueError(f"{name} must have the shape of X, {shape}, got {pattern.shape}")
-    if sp.issparse(pattern):
-        pattern.sum_duplicates()
-        pattern.eliminate_zeros()
-    return pattern
+    return _only(pattern, pattern.data) if sp.issparse(pattern) else pattern
 
 
 def _check_weights(weights: Any, shape: tuple[int, int], dtype: np.dtype, observed: np.ndarray | None) -> Any:
     """Nonnegative, finite weights of the shape of X; a dense one is looked at where X is observed only."""
-    weights = sp.csr_array(weights, copy=True) if sp.issparse(weights) else np.asarray(weights)
+    weights = _canonical(weights, "weights") if sp.issparse(weights) else _unmasked(weights, "weights")
     if weights.dtype.kind not in "biuf":
         raise TypeError(f"weights must be numbers, got dtype {weights.dtype}")
     if weights.shape != shape:
         raise ValueError(f"weights must have the shape of X, {shape}, got {weights.shape}")
     weights = weights.astype(dtype, copy=False)
     if sp.issparse(weights):
-        weights.sum_duplicates()
         if observed is not None:
             stored = np.zeros(shape, dtype=np.bool_)
             stored[sp.coo_array(weights).coords] = True
@@ -438,22 +499,22 @@ def check_ridge(problem: MaskedProblem, ridge: Any, scaling: str) -> tuple[np.nd
         raise ValueError(f"ridge must be a number or a pair (for U, for V), got {ridge!r}")
     found = []
     for value, side in zip(pair, (problem.X.rows, problem.X.columns)):
-        check_number("ridge", value, low=0.0)
-        own = float(value) / problem.scale
+        check_number("ridge", value, low=0.0, finite=True)
+        own = min(float(value) / problem.scale, STRONGEST[problem.X.dtype])
         found.append(own * side.totals if scaling == "entries" else np.full(side.length, own / problem.weight_unit))
     return found[0], found[1]
 
 
-def check_masked_rank(rank: Any, X: MaskedMatrix, ridged: bool) -> int:
+def check_masked_rank(rank: Any, X: MaskedMatrix, ridged: bool, name: str = "rank") -> int:
     """As `check_rank`; not above the number of observations, with a warning where they cannot determine the factors."""
-    rank = check_rank(rank, X)
+    rank = check_rank(rank, X, name)
     if rank > X.observed:
-        raise ValueError(f"rank {rank} is above the number of observed entries, {X.observed}")
+        raise ValueError(f"{name} {rank} is above the number of observed entries, {X.observed}")
     numbers = rank * sum(X.shape)
     if not ridged and rank <= min(X.shape) and X.observed < X.shape[0] * X.shape[1] and numbers > X.observed:
         warn_outside(
-            f"rank {rank} means {numbers} numbers to find from {X.observed} observed entries: the missing ones are not "
-            "determined. Use a smaller rank or a ridge"
+            f"{name} {rank} means {numbers} numbers to find from {X.observed} observed entries: the missing ones are "
+            f"not determined. Use a smaller {name} or a ridge"
         )
     return rank
 
@@ -486,17 +547,13 @@ def check_range(clip: Any) -> tuple[float, float] | None:
     return low, high
 
 
-def check_rank(rank: Any, X: Matrix) -> int:
+def check_rank(rank: Any, X: Matrix, name: str = "rank") -> int:
     """A positive integer; above min(n, m) with a warning."""
-    if isinstance(rank, (bool, np.bool_)) or not isinstance(rank, numbers.Integral):
-        raise TypeError(f"rank must be an integer, got {rank!r} of type {type(rank).__name__}")
-    rank = int(rank)
-    if rank < 1:
-        raise ValueError(f"rank must be at least 1, got {rank}")
+    rank = check_count(name, rank, low=1)
     side = min(X.shape)
     if rank > side:
         warn_outside(
-            f"rank {rank} is above min(n, m) = {side}: rank {side} already reproduces X exactly, "
+            f"{name} {rank} is above min(n, m) = {side}: rank {side} already reproduces X exactly, "
             f"so {rank - side} components are not needed"
         )
     return rank
@@ -518,36 +575,121 @@ def check_ranks(ranks: Any, X: Matrix) -> list[int]:
     return sorted({int(rank) for rank in given})
 
 
-def check_init(init: Any, names: list[str], X: Matrix, rank: int, scale: float) -> str | tuple[np.ndarray, np.ndarray]:
-    """A start: one of these names, or a pair of factors."""
+def check_init(
+    init: Any, names: list[str], X: Matrix, rank: int, scale: float, *, best_U: bool = False
+) -> str | tuple[Any, np.ndarray]:
+    """A start: one of these names, or a pair of factors; with `best_U`, U may be None: the best one for V."""
     if isinstance(init, str):
         return check_choice("init", init, names)
     try:
         U, V = init
     except (TypeError, ValueError):
         raise TypeError("init must be a name or a pair (U, V) of factors") from None
-    return check_factors(U, V, X, rank, scale, ("init U", "init V"))
+    if U is None and best_U:
+        return U, _check_start(V, "init V", X, 1, rank, scale)
+    U = _check_start(U, "init U", X, 0, rank, scale)
+    return _in_unit_of(X, U, _check_start(V, "init V", X, 1, rank, scale))
 
 
-def check_factors(
-    U: Any, V: Any, X: Matrix, rank: int | None, scale: float, names: tuple[str, str] = ("U", "V")
-) -> tuple[np.ndarray, np.ndarray]:
+def _in_unit_of(X: Matrix, U: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Factors of quite another size than X, or than each other, times powers of two that bring them near."""
+    mean_square = X.squared_norm() / (X.shape[0] * X.shape[1])
+    if mean_square == 0.0:
+        return U, V
+    large_U, large_V = _log2(U), _log2(V)
+    excess = large_U + large_V - math.log2(mean_square) / 2.0
+    lean = (large_U - large_V) / 2.0
+    excess, lean = excess * (abs(excess) > UNIT), lean * (abs(lean) > LEAN)
+    return _times_power(U, -lean - excess / 2.0), _times_power(V, lean - excess / 2.0)
+
+
+def _times_power(F: np.ndarray, power: float) -> np.ndarray:
+    return F if power == 0.0 else np.ldexp(F, round(power))
+
+
+def _log2(F: np.ndarray) -> float:
+    return math.log2(float(F.max(initial=0.0)) or 1.0)
+
+
+def _check_start(F: Any, name: str, X: Matrix, side: int, rank: int, scale: float) -> np.ndarray:
+    """A factor to start from."""
+    F = check_factor(F, name, X, side, rank, scale)
+    if not F.any() and X.squared_norm() > 0:
+        raise ValueError(f"{name} is full of zeros, and nothing can grow from there. Give it positive entries")
+    return F
+
+
+def check_factors(U: Any, V: Any, X: Matrix, rank: int | None, scale: float) -> tuple[np.ndarray, np.ndarray]:
     """Custom factors: n x r and m x r, finite and nonnegative. Returns copies, scaled to the problem."""
-    U = check_factor(U, names[0], X, 0, rank, scale)
-    return U, check_factor(V, names[1], X, 1, U.shape[1], scale)
+    U = check_factor(U, "U", X, 0, rank, scale)
+    V = check_factor(V, "V", X, 1, U.shape[1], scale)
+    if _log2(U) + _log2(V) > math.log2(SQUARES[1]):
+        raise ValueError("the entries of U Vᵀ are too large beside those of X: their squares leave the number range")
+    return U, V
 
 
 def check_factor(F: Any, name: str, X: Matrix, side: int, rank: int | None, scale: float) -> np.ndarray:
     """The factor that belongs to this side of X."""
-    F = np.array(F, dtype=X.dtype, order="F")
+    with np.errstate(over="ignore"):  # told below
+        F = as_numbers(F, name).astype(X.dtype, order="F")
     if F.ndim != 2 or F.shape[0] != X.shape[side] or rank not in (None, F.shape[1]):
         wanted = f"({X.shape[side]}, {'r' if rank is None else rank})"
         raise ValueError(f"{name} must have shape {wanted} for X of shape {X.shape}, got {F.shape}")
-    if not np.isfinite(F).all():
-        raise ValueError(f"{name} has {int((~np.isfinite(F)).sum())} entries that are NaN or infinite")
+    _check_finite(F, name)
     if F.size and F.min() < 0:
         raise ValueError(f"{name} has {int((F < 0).sum())} negative entries; the smallest is {F.min():.3g}")
-    return F / np.asarray(np.sqrt(scale), F.dtype)
+    return F / np.asarray(math.sqrt(scale), F.dtype)
+
+
+def check_given(F: Any, letter: str, shape: tuple[Any, Any], dtype: np.dtype) -> np.ndarray:
+    """W or H given to an estimator, refused with scikit-learn's sentences. None in the shape: any number."""
+    whom = f"NMF (input {letter})"
+    F = as_numbers(F, letter)
+    if F.ndim != 2:
+        raise ValueError(f"Expected 2D array, got {F.ndim}D array passed to {whom}: shape {F.shape}")
+    for which, wanted, length in zip(("first", "second"), shape, F.shape):
+        if wanted not in (None, length):
+            raise ValueError(
+                f"Array with wrong {which} dimension passed to {whom}. Expected {wanted}, but got {length}."
+            )
+    _check_finite(F, letter)
+    if F.size and F.min() < 0:
+        raise ValueError(
+            f"Negative values in data passed to {whom}: {int((F < 0).sum())} entries; the smallest is {F.min():.3g}"
+        )
+    if not F.any():
+        raise ValueError(f"Array passed to {whom} is full of zeros.")
+    return np.array(F, dtype=dtype)
+
+
+def as_numbers(F: Any, name: str) -> np.ndarray:
+    """A factor as an array of real numbers; sparse ones become dense."""
+    if sp.issparse(F):
+        F = _canonical(F, name).toarray()
+    array = _unmasked(F, name)
+    if array.dtype == object:
+        try:
+            array = _without_na(array).astype(np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(f"{name} must be an array of numbers, got {type(F).__name__} of objects") from None
+    if array.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} has dtype {array.dtype}")
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must be an array of numbers, got {type(F).__name__} of dtype {array.dtype}")
+    return array
+
+
+def _unmasked(array: Any, name: str) -> np.ndarray:
+    """An array of which numpy.ma hides nothing."""
+    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        raise ValueError(f"{name} has {int(np.ma.count_masked(array))} masked entries. Fill them: {name}.filled(...)")
+    return np.asarray(array)
+
+
+def _check_finite(F: np.ndarray, name: str) -> None:
+    bad = int((~np.isfinite(F)).sum())
+    if bad:
+        raise ValueError(f"{name} has {bad} entries that are NaN or infinite")
 
 
 def check_pair(pair: Any, name: str = "", X: Any = None) -> tuple[np.ndarray, np.ndarray]:
@@ -564,24 +706,21 @@ def check_pair(pair: Any, name: str = "", X: Any = None) -> tuple[np.ndarray, np
     except (TypeError, ValueError):
         kind = type(pair).__name__ + (", which is not fitted" if hasattr(pair, "fit") else "")
         raise TypeError(f"factors{where} must be a pair (U, V), a Result or a fitted estimator, got {kind}") from None
-    checked = []
-    for F, letter in ((U, "U"), (V, "V")):
-        try:
-            F = np.array(F, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise TypeError(f"{letter}{where} must be an array of numbers, got {type(F).__name__}") from None
-        if F.ndim != 2 or 0 in F.shape:
-            raise ValueError(f"{letter}{where} must be a matrix with 2 dimensions and not empty, got shape {F.shape}")
-        if not np.isfinite(F).all():
-            raise ValueError(f"{letter}{where} has {int((~np.isfinite(F)).sum())} entries that are NaN or infinite")
-        checked.append(F)
-    U, V = checked
+    U, V = _check_any_sign(U, f"U{where}"), _check_any_sign(V, f"V{where}")
     if U.shape[1] != V.shape[1]:
         raise ValueError(
             f"U and V{where} must have as many columns as each other, got {U.shape} and {V.shape}"
             + (". Pass V = H.T for a scikit-learn H" if U.shape[1] == V.shape[0] else "")
         )
     return U, V
+
+
+def _check_any_sign(F: Any, name: str) -> np.ndarray:
+    F = np.array(as_numbers(F, name), dtype=np.float64)
+    if F.ndim != 2 or 0 in F.shape:
+        raise ValueError(f"{name} must be a matrix with 2 dimensions and not empty, got shape {F.shape}")
+    _check_finite(F, name)
+    return F
 
 
 def check_same_sides(
@@ -618,7 +757,7 @@ def check_threads(n_threads: Any) -> int | None:
 
 
 def check_choice(name: str, value: Any, allowed: list[str]) -> str:
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name}={value!r} is not known; choose one of {', '.join(map(repr, allowed))}")
     return value
 
@@ -626,11 +765,41 @@ def check_choice(name: str, value: Any, allowed: list[str]) -> str:
 def check_penalty(problem: Problem, **weights: float) -> Penalty:
     """Penalty weights of the user's X, in the units of the scaled problem."""
     for name, value in weights.items():
-        check_number(name, value, low=0.0)
-    c = problem.scale
-    return Penalty(
-        **{name: float(value) / c / (math.sqrt(c) if name.startswith("l1") else 1.0) for name, value in weights.items()}
-    )
+        check_number(name, value, low=0.0, finite=True)
+    root, most = math.sqrt(problem.scale), STRONGEST[problem.X.dtype]
+    units = {name: root**3 if name.startswith("l1") else problem.scale for name in weights}
+    return Penalty(**{name: min(float(value) / units[name], most) for name, value in weights.items()})
+
+
+def check_options(options: dict[str, Any]) -> None:
+    """Options of the exterior phases and of descent methods: type and range, by name."""
+    for name, value in options.items():
+        if name in NUMBERS:
+            check_number(name, value, finite=True, **NUMBERS[name])
+        elif name in FLAGS:
+            check_flag(name, value, optional=name in OPTIONAL_FLAGS)
+    stage = options.get("feasibility_options")
+    if stage is not None:
+        if not isinstance(stage, dict):
+            raise TypeError(f"feasibility_options must be a dict or None, got {stage!r}")
+        check_options(stage)
+
+
+def check_flag(name: str, value: Any, *, optional: bool = False) -> None:
+    if not (isinstance(value, (bool, np.bool_)) or (optional and value is None)):
+        raise TypeError(f"{name} must be True{', False or None' if optional else ' or False'}, got {value!r}")
+
+
+def check_callback(callback: Any) -> Any:
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback must be a function of one argument or None, got {callback!r}")
+    return callback
+
+
+def check_path(name: str, path: Any) -> Any:
+    if path is not None and not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"{name} must be a path or None, got {path!r}")
+    return path
 
 
 def make_rng(random_state: Any) -> np.random.Generator:
@@ -641,6 +810,8 @@ def make_rng(random_state: Any) -> np.random.Generator:
         return np.random.default_rng(random_state.integers(0, 2**31 - 1, size=4))  # one that has children
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(0, 2**31 - 1, size=4))
+    if isinstance(random_state, numbers.Integral) and int(random_state) < 0:
+        raise ValueError(f"random_state must not be negative, got {random_state}")
     if random_state is None or isinstance(random_state, (numbers.Integral, np.random.SeedSequence)):
         return np.random.default_rng(None if random_state is None else random_state)  # type: ignore[arg-type]
     raise TypeError(
@@ -648,14 +819,32 @@ def make_rng(random_state: Any) -> np.random.Generator:
     )
 
 
-def check_number(name: str, value: Any, *, low: float, integer: bool = False, optional: bool = False) -> None:
+def check_number(
+    name: str,
+    value: Any,
+    *,
+    low: float = -math.inf,
+    above: float = -math.inf,
+    high: float = math.inf,
+    integer: bool = False,
+    optional: bool = False,
+    finite: bool = False,
+) -> None:
+    """A number of at least `low` (or greater than `above`) and at most `high`."""
     if optional and value is None:
         return
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral if integer else numbers.Real):
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral if integer else numbers.Real):
         wanted = "an integer" if integer else "a number"
         raise TypeError(f"{name} must be {wanted}{' or None' if optional else ''}, got {value!r}")
-    if not float(value) >= low:  # also catches nan
-        raise ValueError(f"{name} must be at least {low}, got {value}")
+    number: Any = value
+    for fine, problem in (
+        (number >= low, f"at least {low}"),  # not so where it is NaN
+        (above == -math.inf or number > above, f"greater than {above}"),
+        (number <= high, f"at most {high}"),
+        (not finite or number < math.inf, "finite"),
+    ):
+        if not fine:
+            raise ValueError(f"{name} must be {problem}, got {value}")
 
 
 def _target_dtype(given: np.dtype, dtype: Any) -> np.dtype:
@@ -665,11 +854,37 @@ def _target_dtype(given: np.dtype, dtype: Any) -> np.dtype:
         meaning = {"m": "time spans", "M": "dates"}.get(given.kind, "text")
         raise ValueError(f"X holds {meaning} (dtype {given}); it must hold numbers. Convert it with X.astype(float)")
     if dtype is not None:
-        wanted = np.dtype(dtype)
+        try:
+            wanted = np.dtype(dtype)
+        except (TypeError, ValueError):
+            wanted = None
         if wanted not in SAFE_RANGE:
-            raise TypeError(f"dtype must be float32 or float64, got {wanted}")
+            raise TypeError(f"dtype must be float32 or float64, got {dtype if wanted is None else wanted}")
         return wanted
     return given if given in SAFE_RANGE else np.dtype(np.float64)
+
+
+def _hidden(X: Any) -> np.ndarray | None:
+    """Where the mask of numpy.ma hides entries of the matrix X; None where it hides none."""
+    if isinstance(X, (list, tuple)) and any(isinstance(row, np.ma.MaskedArray) for row in X):
+        X = np.ma.array(X)
+    masked = isinstance(X, np.ma.MaskedArray) and X.ndim == 2 and np.ma.is_masked(X)
+    return np.ma.getmaskarray(X) if masked else None
+
+
+def _refuse_masked(X: Any, advice: str = "") -> None:
+    """For what needs a complete matrix: values under a mask are not data."""
+    hidden = _hidden(X)
+    if hidden is None:
+        return
+    count, (row, column) = int(hidden.sum()), _place(X, hidden)
+    raise EntryError(
+        f"Input X is a masked array: {count} of {hidden.size} entries are masked, the first at row {row}, column "
+        f"{column}. {advice or 'Use enmf.complete or ENMC, which take them as missing, or fill them: X.filled(0)'}",
+        "masked",
+        count,
+        (row, column),
+    )
 
 
 def _check_dense(X: Any, dtype: Any) -> np.ndarray:
@@ -678,7 +893,7 @@ def _check_dense(X: Any, dtype: Any) -> np.ndarray:
     array = np.asarray(X)
     if array.dtype == object:
         try:
-            array = array.astype(np.float64)
+            array = _without_na(array).astype(np.float64)
         except (TypeError, ValueError) as problem:
             raise type(problem)(
                 f"X holds objects that are not numbers ({problem}); convert its columns to numbers first"
@@ -695,15 +910,29 @@ def _check_dense(X: Any, dtype: Any) -> np.ndarray:
     return array if array.flags.c_contiguous or array.flags.f_contiguous else np.ascontiguousarray(array)
 
 
+def _without_na(array: np.ndarray) -> np.ndarray:
+    """NaN for what pandas takes as missing: pd.NA, None."""
+    import pandas
+
+    return np.where(pandas.isna(array), np.nan, array)
+
+
 def _check_sparse(X: Any, dtype: Any) -> sp.csr_array:
     if X.ndim != 2:
         raise ValueError(f"X must be a matrix with 2 dimensions, got {X.ndim} (shape {X.shape})")
     _check_size(X.shape)
-    csr = sp.csr_array(X)
-    csr = csr.astype(_target_dtype(csr.dtype, dtype), copy=False)
+    csr = _canonical(X, "X")
+    return csr.astype(_target_dtype(csr.dtype, dtype), copy=False)
+
+
+def _canonical(S: Any, name: str) -> sp.csr_array:
+    """CSR with every place once and in order. The caller's arrays are shared where they are so already."""
+    try:
+        csr = as_csr(S)
+    except ValueError as problem:
+        raise ValueError(f"{name}: {problem}") from None
     if not csr.has_canonical_format:
-        if csr is X or np.shares_memory(csr.data, getattr(X, "data", np.empty(0))):
-            csr = csr.copy()
+        csr = csr.copy()
         csr.sum_duplicates()
     return csr
 

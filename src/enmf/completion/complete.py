@@ -25,11 +25,13 @@ from enmf.stopping import Monitor, Progress, Stopping, interruptible
 from enmf.trace import Phase
 from enmf.validation import (
     MaskedProblem,
+    check_callback,
     check_choice,
     check_init,
     check_limits,
     check_masked_problem,
     check_masked_rank,
+    check_options,
     check_ridge,
     check_threads,
     make_rng,
@@ -156,9 +158,11 @@ def complete_problem(
     verbose: bool | int,
     exact_U: bool,
     options: dict[str, Any],
+    rank_name: str = "rank",
 ) -> Result:
     """`complete` for an X that has come through the door already."""
     check_choice("method", method, completion_methods())
+    check_callback(callback)
     of_rows, of_columns = check_ridge(problem, ridge, ridge_scaling)
     penalty = Ridge(of_rows, of_columns)
     X = problem.X
@@ -177,9 +181,10 @@ def complete_problem(
             bound=True,
             exact_U=exact_U,
             options={},
+            rank_name=rank_name,
         )
     rng = make_rng(random_state)
-    rank = check_masked_rank(rank, X, bool(penalty))
+    rank = check_masked_rank(rank, X, bool(penalty), rank_name)
     exterior, descent = _sort_options(method, options)
     start = _check_start(init, method, problem, rank)
     unit = problem.scale * float(np.sqrt(problem.weight_unit))
@@ -215,6 +220,7 @@ def solve_rows_exactly(X: MaskedMatrix, V: np.ndarray, ridge: np.ndarray) -> np.
 
 
 def _sort_options(method: str, options: dict[str, Any]) -> tuple[CompletionOptions, Method]:
+    check_options(options)
     of_start = {field.name for field in fields(CompletionOptions)}
     start = {key: value for key, value in options.items() if key in of_start}
     rest = {key: value for key, value in options.items() if key not in of_start}

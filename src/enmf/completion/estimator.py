@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from numbers import Integral
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from enmf import parallel
-from enmf.completion.complete import DEFAULTS, complete_problem, solve_rows_exactly
+from enmf.completion.complete import DEFAULTS, STARTS, complete_problem, completion_methods, solve_rows_exactly
+from enmf.estimators import LIMITS, NONNEGATIVE
 from enmf.kernels import masked as kernels
 from enmf.matrix import MaskedMatrix
 from enmf.validation import (
+    MISSING,
     check_limits,
     check_masked_problem,
     check_places,
@@ -75,6 +79,16 @@ class ENMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     [1]
     """
 
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **LIMITS,
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "missing": [StrOptions(set(MISSING)), None],
+        "ridge": [NONNEGATIVE, tuple, list],
+        "ridge_scaling": [StrOptions({"entries", "none"})],
+        "solver": [StrOptions(set(completion_methods()))],
+        "init": [StrOptions(set(STARTS)), tuple, list, None],
+    }
+
     def __init__(
         self,
         n_components: int = 10,
@@ -124,6 +138,7 @@ class ENMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         weights : matrix, optional
             Weights of the observed entries.
         """
+        self._validate_params()
         check_range(self.clip)
         stopping = check_limits(self.tol, self.max_iter, self.time_limit, self.target_error)
         problem = check_masked_problem(X, None if mask is not None else self.missing, mask, weights)
@@ -142,6 +157,7 @@ class ENMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             verbose=self.verbose,
             exact_U=True,
             options=self.options or {},
+            rank_name="n_components",
         )
         self.components_ = np.ascontiguousarray(result.V.T)
         self.row_factors_ = result.U

@@ -27,6 +27,7 @@ def heuristic(X: Matrix, rank: int, rng: np.random.Generator) -> tuple[np.ndarra
     def transpose_times(u: np.ndarray) -> np.ndarray:
         return X.transpose_times(u) - V @ (U.T @ u)
 
+    nothing = (100 * float(np.finfo(X.dtype).eps)) ** 2 * X.squared_norm()  # what rounding leaves of ||X||²
     for k in range(rank):
         x = rng.random((m, 1)).astype(X.dtype)
         for _ in range(ROUNDS):
@@ -38,7 +39,7 @@ def heuristic(X: Matrix, rank: int, rng: np.random.Generator) -> tuple[np.ndarra
             x /= length
         y = np.maximum(times(x), 0)
         pivot = float(np.vdot(y, y))  # yᵀ A x for y = max(0, A x)
-        if length == 0 or pivot == 0:
+        if length == 0 or pivot <= nothing:
             U[:, k], V[:, k] = spare_U[:, k], spare_V[:, k]
         else:
             U[:, k] = y[:, 0] / np.sqrt(np.sqrt(pivot))

@@ -13,7 +13,7 @@ import numpy as np
 from enmf.exterior.rotation import procrustes
 from enmf.exterior.svd import truncated_svd
 from enmf.initializations.random import random
-from enmf.initializations.scaling import fit_scale
+from enmf.initializations.scaling import balanced, fit_scale
 from enmf.matrix import Matrix
 
 ITERATIONS = 100
@@ -29,18 +29,19 @@ def nica(X: Matrix, rank: int, rng: np.random.Generator) -> tuple[np.ndarray, np
     sources = R @ whiten @ mixtures
     mixing = spectrum.U[:, :known].astype(np.float64) @ color @ R.T
     flip = np.where(sources.sum(axis=1) < 0, -1.0, 1.0)
+    A, B = balanced(np.maximum(mixing * flip, 0), np.maximum(sources * flip[:, None], 0).T)
+    sizes = np.linalg.norm(A, axis=0)
+    real = np.flatnonzero(sizes > 1e-6 * sizes.max())  # the others are made of rounding
     U, V = random(X, rank, rng)
-    U[:, :known], V[:, :known] = np.maximum(mixing * flip, 0), np.maximum(sources * flip[:, None], 0).T
-    # one scale for each component first: sources have unit variance, whatever they explain
-    u, v = np.linalg.norm(U, axis=0), np.linalg.norm(V, axis=0)
-    balance = np.sqrt(np.divide(v, u, out=np.ones_like(u), where=(u > 0) & (v > 0)))
-    return fit_scale(X, U * balance, V / balance)
+    U[:, real], V[:, real] = A[:, real], B[:, real]
+    return fit_scale(X, U, V)
 
 
 def _whitening(mixtures: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """C^-1/2 and C^1/2 of the covariance; directions without variance stay as they are."""
+    """C^-1/2 and C^1/2 of the covariance; directions without variance are divided by the largest one."""
     values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(mixtures, bias=True)))
-    values = np.where(values > 1e-12 * max(values[-1], np.finfo(float).tiny), values, 1.0)
+    largest = values[-1] if values[-1] > 0 else float(np.vdot(mixtures, mixtures)) or 1.0
+    values = np.where(values > 1e-12 * largest, values, largest)
     return (vectors / np.sqrt(values)) @ vectors.T, (vectors * np.sqrt(values)) @ vectors.T
 
 

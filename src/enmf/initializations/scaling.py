@@ -8,6 +8,13 @@ from enmf.iterate import inner
 from enmf.matrix import Matrix
 
 
+def balanced(U: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same components with ||u_j|| = ||v_j||, so that both have the unit of the square root of X."""
+    u, v = np.linalg.norm(U, axis=0), np.linalg.norm(V, axis=0)
+    root = np.sqrt(np.divide(v, u, out=np.ones_like(u), where=(u > 0) & (v > 0)))
+    return U * root, V / root
+
+
 def fit_rows(X: Matrix, U: np.ndarray, V: np.ndarray) -> np.ndarray:
     """Each row of U times the factor that brings it nearest to its row of X."""
     XV, VtV = X.times(V), V.T @ V

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from enmf.initializations.random import random
+from enmf.initializations.scaling import balanced
 from enmf.iterate import Iterate
 from enmf.matrix import Matrix
 from enmf.solvers.nnls import solve_nnls
@@ -38,7 +39,7 @@ def spa(X: Matrix, rank: int, rng: np.random.Generator) -> tuple[np.ndarray, np.
     found = extract(X, min(rank, *X.shape))
     U, V = random(X, rank, rng)  # columns of it are left where X has fewer independent rows than the rank
     count = len(found.anchors)
-    U[:, :count], V[:, :count] = found.U, found.V
+    U[:, :count], V[:, :count] = balanced(found.U, found.V)
     return U, V
 
 
@@ -71,9 +72,10 @@ def _corners(
     `times` multiplies X (or Xᵀ, to pick columns) by a block of columns, `squares` are the squared lengths of its rows.
     """
     sums = times(np.ones((width, 1), dtype))[:, 0].astype(np.float64)
-    weight = np.divide(1.0, sums, out=np.zeros(len(sums)), where=sums > 0)
-    length = squares * weight**2
-    rounding = 100.0 * float(np.finfo(dtype).eps) * length.max(initial=0.0)
+    eps = float(np.finfo(dtype).eps)
+    weight = np.divide(1.0, sums, out=np.zeros(len(sums)), where=sums > eps * sums.max(initial=0.0))  # not of rounding
+    length = (np.sqrt(squares) * weight) ** 2
+    rounding = 100.0 * eps * length.max(initial=0.0)
     basis = np.zeros((width, 0))
     picked: list[int] = []
     while len(picked) < rank and length.max(initial=0.0) > rounding:

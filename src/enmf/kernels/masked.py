@@ -212,7 +212,7 @@ def row_steps(  # type: ignore[no-untyped-def]
 
 @compiled()
 def solve(start, stop, indptr, indices, weights, targets, from_base, C, G0, B0, ridge, F):  # type: ignore[no-untyped-def]
-    """Nonnegative least squares to optimality for the rows start..stop of F, from the support of F; all float64."""
+    """Nonnegative least squares to optimality for the rows start..stop of F, begun at the support of F; all float64."""
     r = C.shape[1]
     G = np.zeros((r, r))
     b = np.zeros(r)

@@ -95,11 +95,13 @@ def nnls(start, stop, G, B, F):  # type: ignore[no-untyped-def]
                 continue
             solve_passive(L, b, members, count, z)
             step = 1.0
+            blocked = False  # also where the step on the way to a tiny negative z rounds to 1
             for p in range(count):
                 if z[p] <= 0:
                     k = members[p]
-                    step = min(step, x[k] / (x[k] - z[p]))
-            if step < 1.0:
+                    blocked = True
+                    step = min(step, x[k] / (x[k] - z[p])) if x[k] > 0 else 0.0
+            if blocked:
                 for p in range(count):
                     x[members[p]] += step * (z[p] - x[members[p]])
                 for p in range(count - 1, -1, -1):

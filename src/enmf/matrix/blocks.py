@@ -56,6 +56,8 @@ def as_block(raw: Any) -> Any:
             block = block.copy()
             block.sum_duplicates()
         return block
+    if np.ma.isMaskedArray(raw) and np.ma.is_masked(raw):
+        raise ValueError(f"a block of X has {np.ma.count_masked(raw)} masked entries. Fill them first: X.filled(...)")
     block = np.asarray(raw)
     if block.ndim != 2:
         raise ValueError(f"a block of X must have 2 dimensions, got shape {block.shape}")

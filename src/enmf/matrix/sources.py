@@ -18,6 +18,7 @@ from zipfile import BadZipFile
 import numpy as np
 import scipy.sparse as sp
 
+from enmf.matrix.blocks import as_block
 from enmf.matrix.sparse import check_structure
 
 SUFFIXES = (".npz", ".npy", ".parquet")
@@ -257,5 +258,6 @@ def _joined(group: list[list[Any]]) -> Any:
 
 def stack(parts: list[list[Any]]) -> Any:
     """The block made of a grid of chunks."""
-    lines = [(sp.hstack(line, "csr") if sp.issparse(line[0]) else np.hstack(line)) for line in parts]
+    checked = [[as_block(chunk) for chunk in line] for line in parts]
+    lines = [(sp.hstack(line, "csr") if sp.issparse(line[0]) else np.hstack(line)) for line in checked]
     return sp.vstack(lines, "csr") if sp.issparse(lines[0]) else np.vstack(lines)
