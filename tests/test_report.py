@@ -182,7 +182,7 @@ def test_data_of_any_kind_can_be_looked_at(tmp_path):
         result.report(tmp_path / "r.html", X.astype(object).replace({3: "three"}))
 
 
-@pytest.mark.parametrize("unit", [1e-200, 1e200])
+@pytest.mark.parametrize("unit", [1e-100, 1e100])
 def test_the_unit_of_the_data_does_not_matter(tmp_path, unit):
     X = np.random.default_rng(0).random((20, 12))
     first, other = (

@@ -21,14 +21,14 @@ from enmf.iterate import Iterate, Penalty
 from enmf.matrix import ChunkedMatrix, Matrix
 from enmf.matrix.engine import WorkersLost
 from enmf.matrix.rows import by_rows
-from enmf.optimality import Certificate, balance, make_certificate
+from enmf.optimality import Certificate, accurate_error, balance, make_certificate
 from enmf.parallel import matmul
 from enmf.progress import display
 from enmf.result import Result
 from enmf.solvers.base import Method
 from enmf.solvers.loop import descend
 from enmf.solvers.nnls import solve_nnls
-from enmf.stopping import Monitor, Progress, Stopping, interruptible
+from enmf.stopping import Monitor, Progress, Stopping, effective_tol, interruptible
 from enmf.trace import Phase
 from enmf.validation import (
     Problem,
@@ -400,7 +400,7 @@ def _is_global_optimum(it: Iterate, monitor: Monitor) -> bool:
     if monitor.lower_bound == 0.0 or monitor.out_of_time():
         return False
     with monitor.phase("certificate"):
-        error = math.sqrt(max(it.squared_error(), 0.0))
+        error = accurate_error(it)
     if monitor.proven(error) != "global_optimum":
         return False
     monitor.record(0, "certificate", error, math.nan, it.U, it.V)
@@ -465,12 +465,11 @@ def finish(
             spectrum = sharpen(X, spectrum, rng=rng)
         lower_bound = spectrum.lower_bound(rank) if spectrum is not None else 0.0
         certificate = replace(make_certificate(it, lower_bound, monitor.stopping.tol), bound_skipped=skipped)
-    if status in ("exact", "converged", "stalled", "max_iter"):
-        status = "global_optimum" if certificate.globally_optimal else "exact" if certificate.exact else status
+    status = _confirmed(status, certificate, math.sqrt(X.squared_norm()))
     root = np.asarray(math.sqrt(scale), X.dtype)
     return Result(
-        U=X.public(_without_dust(it.U, it.U.max(axis=0)) * root),
-        V=np.ascontiguousarray(_without_dust(it.V, it.V.max(axis=0)) * root),
+        U=X.public(_without_dust(it.U, _dust(it, it.V)) * root),
+        V=np.ascontiguousarray(_without_dust(it.V, _dust(it, it.U)) * root),
         status=status,
         n_iter=monitor.phases["descent"].iterations if "descent" in monitor.phases else 0,
         certificate=in_users_units(certificate, scale),
@@ -481,11 +480,30 @@ def finish(
     )
 
 
+def _confirmed(status: str, certificate: Certificate, whole: float) -> str:
+    """The status that the certificate of the final factors allows."""
+    if status not in ("global_optimum", "exact", "converged", "stalled", "max_iter"):
+        return status
+    if certificate.globally_optimal:
+        return "global_optimum"
+    if certificate.exact:
+        return "exact"
+    if status in ("global_optimum", "exact"):  # rounding in the last steps (exact_U, say) has moved it
+        stationary = certificate.kkt <= effective_tol(certificate.tol, certificate.error, whole)
+        return "converged" if stationary else "stalled"
+    return status
+
+
+def _dust(it: Iterate, C: np.ndarray) -> np.ndarray:
+    """Entries beside the columns of C whose products with them are nothing beside ||X||, by the number of digits."""
+    largest = C.max(axis=0).astype(np.float64)
+    nothing = float(np.finfo(it.X.dtype).eps) ** 4 * math.sqrt(it.X.squared_norm())
+    return np.divide(nothing, largest, out=np.zeros_like(largest), where=largest > 0)
+
+
 @by_rows
-def _without_dust(F: np.ndarray, largest: np.ndarray) -> np.ndarray:
-    """Zeros for entries of no weight beside the `largest` of their column: near the end of the number range they would
-    depend on the unit of X."""
-    dust = np.finfo(F.dtype).eps ** 4 * largest
+def _without_dust(F: np.ndarray, dust: np.ndarray) -> np.ndarray:
+    """Zeros for entries of no weight: near the end of the number range they would depend on the unit of X."""
     return np.where(dust > F, 0, F)
 
 

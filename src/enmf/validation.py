@@ -993,7 +993,7 @@ def _without_negatives(array: Any, smallest: float, largest: float) -> Any:
     warn_outside(
         f"{count} entries of X are negative by rounding only (the smallest is {smallest:.3g}); they are taken as zero"
     )
-    array = array.copy()
+    array = _copied(array)
     values = array.data if sp.issparse(array) else array
     np.maximum(values, 0, out=values)
     return array
@@ -1016,7 +1016,7 @@ def _power_of_four(largest: float, dtype: np.dtype) -> float:
 
 def _divided(array: Any, scale: float) -> Any:
     """array / scale, exactly; two factors where one would leave the number range."""
-    array = array.copy()
+    array = _copied(array)
     values = array.data if sp.issparse(array) else array
     half = 2.0 ** np.round(np.log2(scale) / 2.0)
     parts = [values] if values.ndim == 1 else [values[rows] for rows in row_blocks(*values.shape)]
@@ -1024,6 +1024,11 @@ def _divided(array: Any, scale: float) -> Any:
         part /= half
         part /= scale / half
     return array
+
+
+def _copied(array: Any) -> Any:
+    """A copy in the same order of memory: products of another order round differently."""
+    return array.copy() if sp.issparse(array) else array.copy(order="K")
 
 
 def warn_outside(message: str, category: type[Warning] = UserWarning) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from enmf.iterate import GradientMeasure, Iterate, _safe_share, measure_gradient
+from enmf.iterate import GradientMeasure, Iterate, _safe_share, inner, measure_gradient
 from enmf.kernels import masked as kernels
 from enmf.matrix import MaskedMatrix
 from enmf.matrix.masked import Side
@@ -85,7 +85,10 @@ class MaskedIterate(Iterate):
     def squared_error(self) -> float:
         """sum of w (x - u . v)² over the observed entries."""
         _ = self.RV
-        if self.X.base is not None and self._squared < _safe_share(self.X.dtype) * self.X.squared_norm():
+        size = max(
+            self.X.squared_norm(), inner(self.UtU, self.VtV)
+        )  # of what the products of the base add and take away
+        if self.X.base is not None and self._squared < _safe_share(self.X.dtype) * size:
             return self.X.squared_residual(self.U, self.V)
         return self._squared
 

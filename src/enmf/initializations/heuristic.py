@@ -31,17 +31,22 @@ def heuristic(X: Matrix, rank: int, rng: np.random.Generator) -> tuple[np.ndarra
     for k in range(rank):
         x = rng.random((m, 1)).astype(X.dtype)
         for _ in range(ROUNDS):
-            y = np.maximum(times(x), 0)
-            x = np.maximum(transpose_times(y), 0)
-            length = np.linalg.norm(x)
+            y, length = _direction(times(x))
+            x, length = _direction(transpose_times(y)) if length > 0 else (x, length)
             if length == 0:
                 break
-            x /= length
-        y = np.maximum(times(x), 0)
+        y = np.maximum(times(x), 0).astype(np.float64)
         pivot = float(np.vdot(y, y))  # yᵀ A x for y = max(0, A x)
         if length == 0 or pivot <= nothing:
             U[:, k], V[:, k] = spare_U[:, k], spare_V[:, k]
         else:
             U[:, k] = y[:, 0] / np.sqrt(np.sqrt(pivot))
-            V[:, k] = np.maximum(transpose_times(y), 0)[:, 0] * np.sqrt(np.sqrt(pivot)) / pivot
+            V[:, k] = np.maximum(transpose_times(y.astype(X.dtype)), 0)[:, 0] * np.sqrt(np.sqrt(pivot)) / pivot
     return U, V
+
+
+def _direction(x: np.ndarray) -> tuple[np.ndarray, float]:
+    """The positive part of x in unit length, and that length; in double precision, which squares do not leave."""
+    x = np.maximum(x, 0)
+    length = float(np.linalg.norm(x.astype(np.float64)))
+    return (x / length if length > 0 else x), length

@@ -129,7 +129,8 @@ class MaskedMatrix(Matrix):
         rough = total + float(partial[based].sum())
         if self.dtype == np.float32:
             share = 1.0  # the products of the base are those of single precision
-        if rough > share * self.squared_norm() or self.shape[0] * self.shape[1] > 1e9:
+        size = max(self.squared_norm(), float(np.vdot(U64.T @ U64, V64.T @ V64)))  # of what was added and taken away
+        if rough > share * size or self.shape[0] * self.shape[1] > 1e9:
             return rough
         return total + sum(self._block_residual(rows, U64, V64) for rows in row_blocks(*self.shape))
 

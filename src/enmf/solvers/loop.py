@@ -7,11 +7,11 @@ import math
 import numpy as np
 
 from enmf.iterate import Iterate
-from enmf.optimality import kkt_residual
+from enmf.optimality import accurate_error, kkt_residual
 from enmf.solvers.base import Method
 from enmf.stopping import Monitor
 
-PROVEN_OR_STATIONARY = ("global_optimum", "exact", "converged")
+WORSE = 1e-6  # share of the objective by which a stationary pair may exceed the best one seen
 
 
 def descend(it: Iterate, method: Method, monitor: Monitor, *, phase: str = "descent", max_iter: int) -> str:
@@ -32,6 +32,8 @@ def descend(it: Iterate, method: Method, monitor: Monitor, *, phase: str = "desc
                 squared = it.squared_error()
                 objective = squared + it.squared_penalty()
                 error = math.sqrt(max(squared, 0.0))
+                if not it.penalty and monitor.proven(error):
+                    error = accurate_error(it)  # before it is said
                 kkt = kkt_residual(it) if measured else math.nan
             monitor.record(iteration, phase, error, kkt, it.U, it.V)
             status = monitor.verdict(iteration, max_iter, error, kkt, objective, bool(it.penalty))
@@ -44,10 +46,13 @@ def descend(it: Iterate, method: Method, monitor: Monitor, *, phase: str = "desc
                 method.forget()
             method.step(it, objective)
             counter.iterations += 1
-    if best is not None and not objective <= best_objective and status not in PROVEN_OR_STATIONARY:
-        it.set_U(best[0])
-        it.set_V(best[1])
-    return status
+    if best is None or status in ("global_optimum", "exact") or objective <= best_objective:
+        return status
+    if status == "converged" and objective <= (1.0 + WORSE) * best_objective:
+        return status
+    it.set_U(best[0])
+    it.set_V(best[1])
+    return "stalled" if status == "converged" else status  # the better pair is not the stationary one
 
 
 def _kept(F: np.ndarray, place: np.ndarray | None) -> np.ndarray:

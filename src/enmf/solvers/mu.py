@@ -44,7 +44,7 @@ def _update(F: np.ndarray, G: np.ndarray, B: np.ndarray, nothing: float) -> np.n
     denominator = matmul(F, G)
     factor = np.ones_like(F)
     np.divide(np.maximum(B, 0), denominator, out=factor, where=denominator > 0)
-    new = np.where((F == 0) & (denominator < B), np.asarray(nothing, F.dtype), F)
-    new *= factor
+    new = F * factor
     new[(new < nothing) & (factor < 1)] = 0
+    new[(F == 0) & (denominator < B)] = nothing
     return np.asfortranarray(new)
