@@ -651,3 +651,11 @@ def test_a_scheduler_does_the_work(tmp_path):
         assert done.returncode == 0, done.stderr
     found, _, _ = tables.load_result(str(tmp_path / "x.factors.npz"))
     assert found.error == pytest.approx(enmf.factorize(frame().to_numpy(), 2, random_state=0).error, rel=1e-6)
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "bsr"])
+def test_sparse_files_that_point_outside_are_refused(form, tmp_path):
+    good = sp.csr_array(np.eye(4)).asformat(form)
+    parts = {"indptr": good.indptr, "format": form.encode(), "shape": (4, 4), "data": good.data}
+    np.savez(tmp_path / "bad.npz", indices=np.array([0, 1, 2, 999_999_999], np.int32), **parts)
+    refused(run("factorize", "bad.npz", "-r", 1, cwd=tmp_path), "bad.npz", "999999999")  # a process of its own

@@ -362,7 +362,7 @@ def _read_npz(stored: Stored, kind: str, reading: Reading) -> Table:
         if {"format", "shape", "data"} <= names:
             _check_fits(source, *map(int, held["shape"]))
             file.seek(0)
-            return Table(sp.csr_array(sp.load_npz(file)), None, None, source)
+            return Table(_as_csr(sp.load_npz(file)), None, None, source)
         matrices = [name for name in held.files if held[name].ndim == 2] if "X" not in names else ["X"]
         if len(matrices) != 1:
             raise InputProblem(
@@ -392,8 +392,15 @@ def _read_h5ad(stored: Stored, kind: str, reading: Reading) -> Table:
         layers = ", ".join(found.layers) or "none"
         problem = "has no X" if reading.layer is None else f"has no layer {reading.layer!r}"
         raise InputProblem(stored.source, problem, f"Choose one with --layer; there are: {layers}")
-    values = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
+    values = _as_csr(X) if sp.issparse(X) else np.asarray(X)
     return Table(values, list(map(str, found.obs_names)), list(map(str, found.var_names)), stored.source)
+
+
+def _as_csr(S: Any) -> sp.csr_array:
+    """CSR of what a file holds, whose indices nobody has checked yet."""
+    from enmf.matrix.sparse import as_csr
+
+    return as_csr(S)
 
 
 READERS: dict[str, Callable[[Stored, str, Reading], Table]] = {
