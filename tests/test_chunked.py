@@ -157,7 +157,7 @@ def test_a_start_that_needs_all_of_X_says_so():
 def test_rank_of_the_whole():
     X = problems.dense(30, 6)
     result = quiet(in_chunks(X, 3), 6)
-    assert result.status == "global_optimum"
+    assert result.status in ("exact", "global_optimum")
     assert isinstance(result.U, da.Array)
     np.testing.assert_allclose(result.U @ result.V.T, X, atol=1e-12)
 

@@ -224,13 +224,16 @@ def _cluster(
     from sklearn.cluster import KMeans
 
     kept = density <= threshold
-    if len(np.unique(spectra[kept], axis=0)) < rank:
-        raise ValueError(
-            f"only {int(kept.sum())} of {len(kept)} components have neighbours within threshold={threshold:g}, too few "
-            f"for {rank} clusters: the runs do not agree. Raise the threshold, take more runs, or a smaller rank"
-        )
     labels = np.full(len(spectra), -1)
-    labels[kept] = KMeans(rank, n_init=10, random_state=seed).fit_predict(spectra[kept])
+    distinct = len(np.unique(spectra[kept], axis=0))
+    if distinct >= rank:
+        labels[kept] = KMeans(rank, n_init=10, random_state=seed).fit_predict(spectra[kept])
+        distinct = len(np.unique(labels[kept]))
+    if distinct < rank:
+        raise ValueError(
+            f"{int(kept.sum())} of {len(kept)} components have neighbours within threshold={threshold:g}, {distinct} of "
+            f"them different: too few for {rank} clusters. Raise the threshold, take more runs, or a smaller rank"
+        )
     medians = np.array([np.median(spectra[labels == k], axis=0) for k in range(rank)])
     empty = ~medians.any(axis=1)  # a median of sparse spectra may vanish where their mean does not
     for k in np.flatnonzero(empty):

@@ -454,6 +454,8 @@ def finish(
             it.arrange(np.argsort(-size, kind="stable"), np.ones(rank))
         else:
             balance(it)
+        # the products at hand are those of the factors without dust, too
+        it.U, it.V = _without_dust(it.U, _dust(it, it.V)), _without_dust(it.V, _dust(it, it.U))
         if exact_U:
             it.V_changed()  # the product anew: U must depend on X and V alone
             it.set_U(solve_nnls(*it.normal_U()))
@@ -468,8 +470,8 @@ def finish(
     status = _confirmed(status, certificate, math.sqrt(X.squared_norm()))
     root = np.asarray(math.sqrt(scale), X.dtype)
     return Result(
-        U=X.public(_without_dust(it.U, _dust(it, it.V)) * root),
-        V=np.ascontiguousarray(_without_dust(it.V, _dust(it, it.U)) * root),
+        U=X.public(it.U * root),
+        V=np.ascontiguousarray(it.V * root),
         status=status,
         n_iter=monitor.phases["descent"].iterations if "descent" in monitor.phases else 0,
         certificate=in_users_units(certificate, scale),
@@ -497,14 +499,14 @@ def _confirmed(status: str, certificate: Certificate, whole: float) -> str:
 def _dust(it: Iterate, C: np.ndarray) -> np.ndarray:
     """Entries beside the columns of C whose products with them are nothing beside ||X||, by the number of digits."""
     largest = C.max(axis=0).astype(np.float64)
-    nothing = float(np.finfo(it.X.dtype).eps) ** 4 * math.sqrt(it.X.squared_norm())
+    nothing = float(np.finfo(it.X.dtype).eps) ** 3 * math.sqrt(it.X.squared_norm())
     return np.divide(nothing, largest, out=np.zeros_like(largest), where=largest > 0)
 
 
 @by_rows
 def _without_dust(F: np.ndarray, dust: np.ndarray) -> np.ndarray:
     """Zeros for entries of no weight: near the end of the number range they would depend on the unit of X."""
-    return np.where(dust > F, 0, F)
+    return np.asfortranarray(np.where(dust > F, 0, F))
 
 
 def in_users_units(certificate: Certificate, scale: float) -> Certificate:

@@ -166,7 +166,7 @@ class Iterate:
         """
         if self.penalty:
             return False
-        u, v = np.diag(self.UtU), np.diag(self.VtV)
+        u, v = (np.diag(gram).astype(np.float64) for gram in (self.UtU, self.VtV))
         apart = (u > 0) & (v > 0) & ((u > APART * v) | (v > APART * u))
         if not apart.any():
             return False

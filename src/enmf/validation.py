@@ -29,7 +29,7 @@ from enmf.stopping import Stopping
 # Entries outside these ranges are brought to order 1 by an exact power of 4, so that no square leaves the number range.
 SAFE_RANGE = {np.dtype(np.float32): (1e-9, 1e9), np.dtype(np.float64): (1e-70, 1e70)}
 SQUARES = 1e-150, 1e150  # ||X|| between these: its square, and what is computed from it, are ordinary double numbers
-STRONGEST = {np.dtype(np.float32): 1e15, np.dtype(np.float64): 1e60}  # penalty beside X of order 1: all is zero before
+STRONGEST = {np.dtype(np.float32): 1e15, np.dtype(np.float64): 1e60}  # penalty beside X of order 1 whose sums have digits
 UNIT, LEAN = 30, 60  # powers of two by which the product of a start may miss X, and its factors differ in size
 TINY_NEGATIVE = 100  # negative entries up to this many rounding units of the largest entry are taken for zeros
 
@@ -500,7 +500,7 @@ def check_ridge(problem: MaskedProblem, ridge: Any, scaling: str) -> tuple[np.nd
     found = []
     for value, side in zip(pair, (problem.X.rows, problem.X.columns)):
         check_number("ridge", value, low=0.0, finite=True)
-        own = min(float(value) / problem.scale, STRONGEST[problem.X.dtype])
+        own = _bearable("ridge", float(value) / problem.scale, problem.X.dtype)
         found.append(own * side.totals if scaling == "entries" else np.full(side.length, own / problem.weight_unit))
     return found[0], found[1]
 
@@ -766,9 +766,19 @@ def check_penalty(problem: Problem, **weights: float) -> Penalty:
     """Penalty weights of the user's X, in the units of the scaled problem."""
     for name, value in weights.items():
         check_number(name, value, low=0.0, finite=True)
-    root, most = math.sqrt(problem.scale), STRONGEST[problem.X.dtype]
+    root = math.sqrt(problem.scale)
     units = {name: root**3 if name.startswith("l1") else problem.scale for name in weights}
-    return Penalty(**{name: min(float(value) / units[name], most) for name, value in weights.items()})
+    own = {name: float(value) / units[name] for name, value in weights.items()}
+    return Penalty(**{name: _bearable("penalty", value, problem.X.dtype) for name, value in own.items()})
+
+
+def _bearable(name: str, value: float, dtype: np.dtype) -> float:
+    if value > STRONGEST[dtype]:
+        raise ValueError(
+            f"the {name} is {value:.0e} times as strong as the largest entries of X: all components would be zero. "
+            "Decrease it, or bring X to order 1 first"
+        )
+    return value
 
 
 def check_options(options: dict[str, Any]) -> None:

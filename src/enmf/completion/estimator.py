@@ -204,7 +204,7 @@ class ENMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         with parallel.limit(check_threads(self.n_threads)):
             bounds = parallel.even_bounds(len(rows), 4.0 * U.shape[1])
             parallel.run(kernels.pair_products, bounds, rows, columns, U, V, out)
-        return self._clipped(out).reshape(target)
+        return self._clipped(_finite(out)).reshape(target)
 
     def recommend(self, row: int, k: int = 10, exclude_seen: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """The k columns with the largest predictions for a row of the fitted matrix, best first, and their predictions.
@@ -222,7 +222,7 @@ class ENMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             candidates = np.setdiff1d(candidates, self._seen(row), assume_unique=True)
         order = np.argsort(-scores[candidates], kind="stable")[:k]  # unclipped: clipping makes ties
         best = candidates[order]
-        return best, self._clipped(scores[best])
+        return best, self._clipped(_finite(scores[best]))
 
     def score(self, X: Any, y: Any = None, mask: Any = None) -> float:
         """Negative root mean squared error of `predict` on the observed entries of X, whose rows are those of the fit.
@@ -299,3 +299,8 @@ def _with_average(F: np.ndarray, cold: np.ndarray) -> np.ndarray:
     F = F.copy()
     F[cold] = F.sum(axis=0) / (len(F) - len(cold))
     return F
+
+
+def _finite(predictions: np.ndarray) -> np.ndarray:
+    """Without a ridge nothing bounds what was not observed: no prediction is beyond the number range."""
+    return np.minimum(predictions, np.finfo(predictions.dtype).max)

@@ -27,7 +27,7 @@ import scipy.sparse.linalg
 
 from enmf.matrix import DenseMatrix, Matrix
 from enmf.matrix.rows import RowBlocks, beside, by_rows, fortran
-from enmf.parallel import blas_threads, lapack, matmul
+from enmf.parallel import lapack, matmul
 
 KINDS = ("auto", "exact", "krylov", "randomized")
 EXACT_SIDE = 1024  # "auto" is exact up to this smaller side
@@ -110,7 +110,7 @@ def truncated_svd(
     if kind == "exact":
         return _fix_signs(_exact(X, width))
     if kind == "krylov":
-        return _fix_signs(_krylov(X, width, rng))
+        return power(X, _krylov(X, width, rng), 1)  # ARPACK's own random numbers leave rounding that has no seed
     return power(X, glance(X, width, rng), power_iterations)
 
 
@@ -326,9 +326,9 @@ def _exact(X: Matrix, width: int) -> Spectrum:
 def _lapack(X: DenseMatrix, width: int) -> Spectrum:
     """The full SVD: the remainder comes from its own singular values, not from a difference."""
     X.passes += 1
-    array = X.array.astype(np.float64, copy=False)
-    with blas_threads():
-        U, s, Vt = np.linalg.svd(array, full_matrices=False)
+    unit = 2.0 ** np.floor(np.log2(X.squared_norm()) / 2.0)  # LAPACK's rounding depends on that of its matrix
+    U, s, Vt = lapack(_thin, X.array.astype(np.float64) / unit)
+    s *= unit
     tail = np.sqrt(np.append(np.cumsum((s**2)[::-1])[::-1], 0.0))[1:]  # entry i: error of rank i + 1
     tail = np.maximum(tail - _rounding(X) * s[0], 0.0)
     U, s, V = (F[..., :width].astype(X.dtype) for F in (U, s, Vt.T))
@@ -363,8 +363,7 @@ def thin_svd(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         if isinstance(tall, RowBlocks):
             U, s, Tt = tall.svd()
         else:
-            with blas_threads():
-                U, s, Tt = np.linalg.svd(tall, full_matrices=False)
+            U, s, Tt = lapack(_thin, tall)
         found = U, s, Tt.T
     U, s, T = (F.astype(Y.dtype, copy=False) for F in found)
     return U, s, T
@@ -389,6 +388,10 @@ def _svd_by_gram(Y: np.ndarray, tall: np.ndarray) -> tuple[np.ndarray, np.ndarra
     U = matmul(U, np.linalg.inv(again).T)
     left, s, right = lapack(np.linalg.svd, again.T @ (s[:, None] * T.T))
     return matmul(U, left), s, right.T
+
+
+def _thin(A: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return np.linalg.svd(A, full_matrices=False)
 
 
 def _orthonormal(Y: np.ndarray) -> np.ndarray:
@@ -469,10 +472,14 @@ def _upper_sums(values: np.ndarray, BtB: np.ndarray, delta: float, whole: float)
 
 
 def _fix_signs(spectrum: Spectrum) -> Spectrum:
-    """The leading pair nonnegative (Perron-Frobenius), the largest entry of every other v positive."""
+    """The leading pair nonnegative (Perron-Frobenius), the largest entry of every other v positive; singular values of
+    rounding become zero, for their vectors are arbitrary."""
     U, V = fortran(spectrum.U), fortran(spectrum.V)
     if V.shape[1] == 0:
         return spectrum
+    precision = np.float64 if spectrum.kind == "exact" else spectrum.s.dtype
+    noise = 10.0 * float(np.finfo(precision).eps) * spectrum.s[0]
+    spectrum = replace(spectrum, s=np.where(spectrum.s > noise, spectrum.s, 0))
     largest = V[np.abs(V).argmax(axis=0), np.arange(V.shape[1])]
     signs = np.where(largest < 0, -1.0, 1.0).astype(V.dtype)
     signs[0] = -1.0 if V[:, 0].sum() < 0 else 1.0

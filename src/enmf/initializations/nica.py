@@ -23,6 +23,7 @@ STEP = 1.0
 def nica(X: Matrix, rank: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     known = min(rank, *X.shape)
     spectrum = truncated_svd(X, known, rng=rng)
+    known = max(1, int(np.count_nonzero(spectrum.s[:known])))
     mixtures = (spectrum.V[:, :known] * spectrum.s[:known]).T.astype(np.float64)  # r x m
     whiten, color = _whitening(mixtures)
     R = _least_negative(whiten @ mixtures)

@@ -150,13 +150,12 @@ class ProjectedALS(Method):
 
 
 def _project(F: np.ndarray, G: np.ndarray, B: np.ndarray, weight: float) -> np.ndarray:
-    """max(0, (B + w F) (G + w I)⁺), w relative to ||G||; F itself where G is too small for an inverse."""
-    norm = float(np.linalg.norm(G, 2))
-    if norm < np.sqrt(np.finfo(G.dtype).tiny):
+    """max(0, (B + w F) (G + w I)⁺), w relative to ||G||; F itself where G has no finite inverse."""
+    if not np.sqrt(np.finfo(G.dtype).tiny) < float(np.trace(G)) < np.inf:
         return F
     if weight == 0.0:
         inverse = np.linalg.pinv(G, hermitian=True)
     else:
-        w = np.asarray(weight * norm, G.dtype)
+        w = np.asarray(weight * np.linalg.norm(G, 2), G.dtype)
         inverse, B = np.linalg.inv(G + w * np.eye(len(G), dtype=G.dtype)), B + w * F
     return np.asfortranarray(np.maximum(matmul(B, inverse), 0))

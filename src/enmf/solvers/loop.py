@@ -22,7 +22,7 @@ def descend(it: Iterate, method: Method, monitor: Monitor, *, phase: str = "desc
     interval = _kkt_interval(it, method, monitor.stopping.tol)
     best_objective = math.inf
     best: tuple[np.ndarray, np.ndarray] | None = None
-    with monitor.phase(phase) as counter:
+    with monitor.phase(phase) as counter, np.errstate(over="ignore", invalid="ignore"):  # seen by the verdict
         while True:
             iteration = counter.iterations
             measured = interval > 0 and iteration % interval == 0
@@ -48,7 +48,7 @@ def descend(it: Iterate, method: Method, monitor: Monitor, *, phase: str = "desc
             counter.iterations += 1
     if best is None or status in ("global_optimum", "exact") or objective <= best_objective:
         return status
-    if status == "converged" and objective <= (1.0 + WORSE) * best_objective:
+    if status == "converged" and objective <= (1.0 + WORSE) * best_objective + 8.0 * it.rounding(best_objective):
         return status
     it.set_U(best[0])
     it.set_V(best[1])
