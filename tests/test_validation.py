@@ -203,13 +203,17 @@ def test_a_start_of_another_unit_is_a_start(method, unit):
 @pytest.mark.filterwarnings("ignore:all components are zero")
 @pytest.mark.parametrize("method", ["enmf", "hals", "mu", "anls-bpp", "ao-admm", "gradient"])
 @pytest.mark.parametrize("weights", [{"l1_U": 1.0, "l1_V": 1.0}, {"l2_U": 1.0, "l2_V": 1.0}])
-def test_a_penalty_far_beyond_the_data_leaves_finite_figures(method, weights):
-    X = problems.low_rank_noisy() * 1e-140
+def test_a_penalty_far_beyond_the_data_leaves_finite_figures_or_is_refused(method, weights):
+    X = problems.low_rank_noisy()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        result = enmf.factorize(X, 4, method, random_state=0, **weights)
+        result = enmf.factorize(X * 1e-30, 4, method, random_state=0, **weights)
     assert np.isfinite(result.U).all()
     assert np.isfinite([result.error, result.certificate.kkt, result.certificate.kkt_max]).all()
+    with pytest.raises(ValueError, match="all components would be zero"):
+        enmf.factorize(X * 1e-140, 4, method, **weights)
+    with pytest.raises(ValueError, match="the ridge is .* all components would be zero"):
+        enmf.complete(X * 1e-140, 4, ridge=1.0)
 
 
 def test_memory_layouts(tmp_path):

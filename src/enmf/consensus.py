@@ -231,8 +231,8 @@ def _cluster(
         distinct = len(np.unique(labels[kept]))
     if distinct < rank:
         raise ValueError(
-            f"{int(kept.sum())} of {len(kept)} components have neighbours within threshold={threshold:g}, {distinct} of "
-            f"them different: too few for {rank} clusters. Raise the threshold, take more runs, or a smaller rank"
+            f"{int(kept.sum())} of {len(kept)} components have neighbours within threshold={threshold:g}, {distinct} "
+            f"of them different: too few for {rank} clusters. Raise the threshold, take more runs, or a smaller rank"
         )
     medians = np.array([np.median(spectra[labels == k], axis=0) for k in range(rank)])
     empty = ~medians.any(axis=1)  # a median of sparse spectra may vanish where their mean does not

@@ -29,7 +29,7 @@ from enmf.stopping import Stopping
 # Entries outside these ranges are brought to order 1 by an exact power of 4, so that no square leaves the number range.
 SAFE_RANGE = {np.dtype(np.float32): (1e-9, 1e9), np.dtype(np.float64): (1e-70, 1e70)}
 SQUARES = 1e-150, 1e150  # ||X|| between these: its square, and what is computed from it, are ordinary double numbers
-STRONGEST = {np.dtype(np.float32): 1e15, np.dtype(np.float64): 1e60}  # penalty beside X of order 1 whose sums have digits
+STRONGEST = {np.dtype(np.float32): 1e15, np.dtype(np.float64): 1e60}  # penalty beside X of order 1: sums keep digits
 UNIT, LEAN = 30, 60  # powers of two by which the product of a start may miss X, and its factors differ in size
 TINY_NEGATIVE = 100  # negative entries up to this many rounding units of the largest entry are taken for zeros
 
