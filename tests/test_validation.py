@@ -212,7 +212,7 @@ def test_a_penalty_far_beyond_the_data_leaves_finite_figures_or_is_refused(metho
     assert np.isfinite([result.error, result.certificate.kkt, result.certificate.kkt_max]).all()
     with pytest.raises(ValueError, match="all components would be zero"):
         enmf.factorize(X * 1e-140, 4, method, **weights)
-    with pytest.raises(ValueError, match="the ridge is .* all components would be zero"):
+    with pytest.raises(ValueError, match=r"the ridge is .* all components would be zero"):
         enmf.complete(X * 1e-140, 4, ridge=1.0)
 
 
