@@ -164,9 +164,10 @@ class Iterate:
         The columns of a superfluous component can do so by a factor of 10⁸ a step, to the end of the number range. A
         penalty fixes their scale itself.
         """
-        if self.penalty:
+        u, v = self.UtU.diagonal(), self.VtV.diagonal()
+        if self.penalty or ((u <= APART * v).all() and (v <= APART * u).all()):  # as a rule: a few microseconds
             return False
-        u, v = (np.diag(gram).astype(np.float64) for gram in (self.UtU, self.VtV))
+        u, v = u.astype(np.float64), v.astype(np.float64)
         apart = (u > 0) & (v > 0) & ((u > APART * v) | (v > APART * u))
         if not apart.any():
             return False

@@ -89,6 +89,7 @@ class Monitor:
         self.lower_bound = 0.0
         self.interrupted = False
         self.latest: tuple[np.ndarray | None, np.ndarray] | None = None  # last factors of the descent on X, here
+        self._exact = exactness(X.dtype) * self.whole
         self._precision = float(np.finfo(X.dtype).eps)
         self._first_pass = X.passes
         self._start = time.perf_counter()
@@ -196,7 +197,9 @@ class Monitor:
 
     def proven(self, error: float) -> str | None:
         """The word for an error that cannot be improved, or hardly so."""
-        return proven(error, self.lower_bound, self.whole, self.X.dtype)
+        if error <= (1.0 + PROVEN) * self.lower_bound:
+            return "global_optimum"
+        return "exact" if error <= self._exact else None
 
     def _stalled(self, iteration: int, objective: float) -> bool:
         if iteration == 0 or objective < self._best * (1.0 - 8.0 * self._precision):
@@ -219,13 +222,6 @@ class _PhaseCounter:
 def effective_tol(tol: float, error: float, whole: float) -> float:
     """The KKT residual at which a run has converged: it shrinks with the error where that is small."""
     return tol * min(1.0, error / (SMALL_ERROR * whole)) if whole > 0 else tol
-
-
-def proven(error: float, lower_bound: float, whole: float, dtype: np.dtype) -> str | None:
-    """ "global_optimum", "exact" or None, for an unpenalized problem."""
-    if error <= (1.0 + PROVEN) * lower_bound:
-        return "global_optimum"
-    return "exact" if error <= exactness(dtype) * whole else None
 
 
 def exactness(dtype: np.dtype) -> float:

@@ -210,10 +210,12 @@ def sharpen(
     """
     if spectrum.kind == "exact" or spectrum.squared_norm == 0.0:
         return spectrum
-    Q = _orthonormal(spectrum.V.astype(np.float64))  # of single precision, perhaps
-    if spectrum.kind == "randomized":
-        for _ in range(power_iterations):
-            Q = _orthonormal(_gram_times(X, Q))
+    Q = spectrum.V.astype(np.float64)
+    for _ in range(power_iterations if spectrum.kind == "randomized" else 0):
+        Q = _gram_times(X, Q)
+        Q = _orthonormal(Q)
+    if spectrum.kind != "randomized":
+        Q = _orthonormal(Q)  # it may come from single precision
     CQ = X.gram_times_in_double(Q)
     # Rayleigh-Ritz in the span of Q, then the residual of that basis
     A = matmul(Q.T, CQ)

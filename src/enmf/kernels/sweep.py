@@ -88,7 +88,8 @@ def sweep_block(work, right, line, H, lanes, wall, max_sweeps, progress, skip): 
     """The sweeps of one block of columns, the first `lanes` of `work`, in place; components are padded with zeros."""
     r = len(skip)
     height = len(work)
-    zero, one = work.dtype.type(0), work.dtype.type(1)
+    zero = work.dtype.type(0)
+    least = work.dtype.type(1e-37 if work.itemsize == 4 else 1e-300)
     hard = np.isinf(wall)
     first_change = 0.0
     for s in range(max_sweeps):
@@ -118,7 +119,7 @@ def sweep_block(work, right, line, H, lanes, wall, max_sweeps, progress, skip): 
                 if k >= r or skip[k]:
                     continue
                 g = H[k, k]
-                if g <= zero or np.isinf(one / g):
+                if g <= least:
                     for c in range(lanes):
                         if right[k, c] < zero:
                             work[k, c] = zero
@@ -128,7 +129,7 @@ def sweep_block(work, right, line, H, lanes, wall, max_sweeps, progress, skip): 
                         h = H[k, j]
                         for c in range(lanes):
                             line[p, c] -= h * work[j, c]
-                up = one / g
+                up = work.dtype.type(1) / g
                 moved = zero
                 if hard:
                     for c in range(lanes):

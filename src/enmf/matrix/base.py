@@ -153,8 +153,8 @@ class Matrix(ABC):
 def draw(squares: np.ndarray, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Systematic sample with probability p proportional to `squares`: indices (each once), and weights 1/sqrt(count p).
 
-    Rows F[index] times their weights have the sum of squares of F in expectation. A row so large that it would be drawn
-    more than once (see `certain`) is in every sample, with weight 1: heavy tails do not make the sample smaller.
+    Rows F[index] times their weights have the sum of squares of F in expectation. Large rows are drawn more than once,
+    and count as one; where that would cost half of the sample, see `certain`.
     """
     sizes, count = certain(squares, count)
     edges = np.cumsum(sizes)
@@ -166,12 +166,21 @@ def draw(squares: np.ndarray, count: int, rng: np.random.Generator) -> tuple[np.
 
 
 def certain(squares: np.ndarray, count: int) -> tuple[np.ndarray, int]:
-    """Sizes by which `count` rows are drawn, at most once each, and how many: no more than there are nonzero rows."""
+    """Sizes by which `count` rows are drawn, and how many: heavy tails must not leave a sample of a few rows.
+
+    Where a few rows would be drawn again and again their sizes are capped, such that each of them is drawn once, with
+    weight 1.
+    """
     total = float(squares.sum())
-    if count * float(squares.max()) <= total:
+    if not repeats(squares, total, count):
         return squares, count
     cap, count = largest_size(np.sort(squares)[::-1][:count], total, count)
     return np.minimum(squares, cap), count
+
+
+def repeats(squares: np.ndarray, total: float, count: int) -> bool:
+    """Whether more than half of the draws would fall on rows that were drawn before; the `count` largest tell."""
+    return float(np.maximum(squares * (count / total) - 1.0, 0.0).sum()) > count / 2
 
 
 def largest_size(leading: np.ndarray, total: float, count: int) -> tuple[float, int]:

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 
 from enmf import parallel
 from enmf.kernels import nnls
-from enmf.matrix.base import Matrix, largest_size, product_cost, row_blocks
+from enmf.matrix.base import Matrix, largest_size, product_cost, repeats, row_blocks
 from enmf.matrix.blocks import Preparation, Survey
 from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.engine import Engine, Job, WorkersLost
@@ -215,7 +215,7 @@ class ChunkedMatrix(Matrix):
         found = self.collect(_leading, squares, count)
         total = sum(mass for mass, _ in found)
         leading = np.sort(np.concatenate([values for _, values in found]))[::-1][:count]
-        if count * leading[0] <= total:
+        if not repeats(leading, total, count):
             return squares, count
         cap, count = largest_size(leading, total, count)
         return squares.make(_capped, squares, cap), count

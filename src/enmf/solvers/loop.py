@@ -11,6 +11,7 @@ from enmf.optimality import accurate_error, kkt_residual
 from enmf.solvers.base import Method
 from enmf.stopping import Monitor
 
+GROWTH = {np.dtype(np.float64): 8, np.dtype(np.float32): 2}  # iterations in which no column leaves the number range
 WORSE = 1e-6  # share of the objective by which a stationary pair may exceed the best one seen
 
 
@@ -20,6 +21,7 @@ def descend(it: Iterate, method: Method, monitor: Monitor, *, phase: str = "desc
     A method that may go up is compared with all pairs it has seen, a monotone one with a few: rounding can end it, too.
     """
     interval = _kkt_interval(it, method, monitor.stopping.tol)
+    patience = GROWTH[it.X.dtype]
     best_objective = math.inf
     best: tuple[np.ndarray, np.ndarray] | None = None
     with monitor.phase(phase) as counter, np.errstate(over="ignore", invalid="ignore"):  # seen by the verdict
@@ -42,7 +44,7 @@ def descend(it: Iterate, method: Method, monitor: Monitor, *, phase: str = "desc
             if objective < best_objective and (not method.monotone or iteration & (iteration - 1) == 0):
                 best_objective = objective
                 best = _kept(it.U, best and best[0]), _kept(it.V, best and best[1])
-            if it.even_out():
+            if iteration % patience == 0 and it.even_out():
                 method.forget()
             method.step(it, objective)
             counter.iterations += 1
