@@ -67,8 +67,7 @@ class SparseMatrix(Matrix):
         return _product(self.transposed, _product(self.plain, Q, double), double)
 
     def _compute_squared_norm(self) -> float:
-        data = self.csr.data.astype(np.float64, copy=False)
-        return float(data @ data)
+        return float(self._row_squares.sum())  # never by BLAS: its threads would spin beside the first phases
 
     def row_squares(self) -> np.ndarray:
         return self._row_squares
