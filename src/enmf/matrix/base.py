@@ -154,7 +154,7 @@ def draw(squares: np.ndarray, count: int, rng: np.random.Generator) -> tuple[np.
     """Systematic sample with probability p proportional to `squares`: indices (each once), and weights 1/sqrt(count p).
 
     Rows F[index] times their weights have the sum of squares of F in expectation. Large rows are drawn more than once,
-    and count as one; where that would cost half of the sample, see `certain`.
+    and count as one; where that would leave a handful, see `certain`.
     """
     sizes, count = certain(squares, count)
     edges = np.cumsum(sizes)
@@ -179,8 +179,11 @@ def certain(squares: np.ndarray, count: int) -> tuple[np.ndarray, int]:
 
 
 def repeats(squares: np.ndarray, total: float, count: int) -> bool:
-    """Whether more than half of the draws would fall on rows that were drawn before; the `count` largest tell."""
-    return float(np.maximum(squares * (count / total) - 1.0, 0.0).sum()) > count / 2
+    """Whether most of the draws would fall on rows that were drawn before; the `count` largest tell.
+
+    Samples of X have eight rows a column: with fewer than an eighth of them left, they do not span its columns.
+    """
+    return float(np.maximum(squares * (count / total) - 1.0, 0.0).sum()) > 7 * count / 8
 
 
 def largest_size(leading: np.ndarray, total: float, count: int) -> tuple[float, int]:
