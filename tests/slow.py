@@ -52,6 +52,14 @@ def kkt(X, U, V):
     return np.sqrt((pU**2).sum() + (pV**2).sum()) / np.linalg.norm(X) ** 1.5
 
 
+def penalized_kkt(X, U, V, l1_U=0.0, l2_U=0.0, l1_V=0.0, l2_V=0.0):
+    """The same with penalties, which fix the scale: at the factors as they are."""
+    R = U @ V.T - X
+    dU, dV = R @ V + l1_U + l2_U * U, R.T @ U + l1_V + l2_V * V
+    squares = sum((np.where(F > 0, D, np.minimum(D, 0)) ** 2).sum() for F, D in ((U, dU), (V, dV)))
+    return np.sqrt(squares) / np.linalg.norm(X) ** 1.5
+
+
 def balanced(U, V, size):
     """Columns of equal norm; one beside a zero column gets the norm sqrt(size)."""
     U, V = U.copy(), V.copy()

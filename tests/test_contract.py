@@ -373,6 +373,37 @@ def test_penalties_shrink_the_factors_and_converge():
         assert np.linalg.norm(projected) <= 1e-5 * np.linalg.norm(X) ** 1.5
 
 
+PENALTIES = [
+    {"l1_U": 0.5, "l1_V": 0.5},
+    {"l2_U": 0.5, "l2_V": 0.5},
+    {"l1_U": 0.3, "l2_U": 0.2, "l1_V": 0.1, "l2_V": 0.4},
+]
+
+
+@pytest.mark.parametrize("weights", PENALTIES, ids=["l1", "l2", "both"])
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_minimizes_the_penalized_objective(method, weights):
+    """The KKT residual is that of the penalized problem, from its definition; a run that has converged has it."""
+    X = problems.low_rank_noisy()
+    result = run(X, 4, method, init="random", max_iter=5000, **weights)
+    own = slow.penalized_kkt(X, result.U, result.V, **weights)
+    assert result.certificate.kkt == pytest.approx(own, rel=1e-6, abs=1e-12)
+    assert own <= (1e-5 * 1.001 if method not in SLOW else 1e-2)
+    assert (result.status == "converged") or method in SLOW
+
+
+def test_further_starts_have_the_options_of_the_first(monkeypatch):
+    made = []
+    original = DESCENTS["e-hals"].__init__
+    monkeypatch.setattr(
+        DESCENTS["e-hals"], "__init__", lambda self, **given: (made.append(given), original(self, **given))[1]
+    )
+    result = run(problems.counts(), 4, alpha=2.0, beta=0.01, surrogate=False, max_iter=2000)
+    assert result.phases["restart"].iterations > 0
+    assert len(made) == 4
+    assert all(given == {"alpha": 2.0, "beta": 0.01} for given in made)
+
+
 def test_a_penalty_that_outweighs_the_data_is_named():
     with pytest.warns(UserWarning, match="all components are zero: the penalty outweighs the data"):
         result = run(problems.counts(), 3, l1_U=1e6, l1_V=1e6)

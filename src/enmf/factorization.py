@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -264,8 +265,11 @@ def keeping_factors(monitor: Monitor, scale: float) -> Iterator[None]:
 class _Choices:
     """Options sorted by whom they concern."""
 
-    def __init__(self, exterior: ExteriorOptions, descent: Method, weights: dict[str, float]) -> None:
-        self.exterior, self.descent, self.weights = exterior, descent, weights
+    def __init__(
+        self, exterior: ExteriorOptions, make_descent: Callable[[], Method], weights: dict[str, float]
+    ) -> None:
+        self.exterior, self.make_descent, self.weights = exterior, make_descent, weights
+        self.descent = make_descent()  # of the first start; a further one begins with a method that remembers nothing
         self.resumed = False  # whether given factors are those of an exterior start
 
 
@@ -285,14 +289,13 @@ def _sort_options(method: str, preset: str | None, options: dict[str, Any]) -> _
     weights = {key: value for key, value in options.items() if key in of_penalty}
     rest = {key: value for key, value in options.items() if key not in of_exterior | of_penalty}
     try:
-        descent = registry.DESCENTS[name](**rest)
+        return _Choices(ExteriorOptions(**exterior), partial(registry.DESCENTS[name], **rest), weights)
     except TypeError:
         known = sorted(of_exterior | of_penalty | {"descent"})
         raise TypeError(
             f"unknown option {', '.join(map(repr, rest))} for method {method!r} with descent {name!r}; besides the "
             f"parameters of the descent method there are {', '.join(known)}"
         ) from None
-    return _Choices(ExteriorOptions(**exterior), descent, weights)
 
 
 def _check_start(init: Any, method: str, problem: Problem, rank: int) -> str | tuple[np.ndarray | None, np.ndarray]:
@@ -389,7 +392,7 @@ def _best_of_starts(
         with monitor.restarting():
             again = exterior_start(X, rank, replace(exterior, rotation="random"), monitor, child, spectrum)
             other = Iterate(X, again.U, again.V)
-            other_status = descend(other, type(choices.descent)(), monitor, max_iter=monitor.stopping.max_iter)
+            other_status = descend(other, choices.make_descent(), monitor, max_iter=monitor.stopping.max_iter)
         if other.squared_error() < it.squared_error():
             it, status, rotation = other, other_status, again.rotation
     return it, status, spectrum, rotation

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from enmf.iterate import Iterate
+from enmf.iterate import Iterate, penalized
 from enmf.parallel import matmul
 from enmf.solvers.base import Method
 
@@ -95,11 +95,11 @@ class NMFADMM(Method):
         _, Q, Y, W = self._state
         U, V, X = it.U, it.V, it.X
         rho_U, rho_V = (np.asarray(w, U.dtype) for w in self._weights)
+        G, B = penalized(Q.T @ Q, X.times(Q), it.penalty.l1_U, it.penalty.l2_U)
         eye = np.eye(it.rank, dtype=U.dtype)
-        P = _solve_right(X.times(Q) - np.asarray(it.penalty.l1_U, U.dtype) + rho_U * (U - Y), Q.T @ Q + rho_U * eye)
-        Q = _solve_right(
-            X.transpose_times(P) - np.asarray(it.penalty.l1_V, U.dtype) + rho_V * (V - W), P.T @ P + rho_V * eye
-        )
+        P = _solve_right(B + rho_U * (U - Y), G + rho_U * eye)
+        G, B = penalized(P.T @ P, X.transpose_times(P), it.penalty.l1_V, it.penalty.l2_V)
+        Q = _solve_right(B + rho_V * (V - W), G + rho_V * eye)
         it.set_U(np.asfortranarray(np.maximum(P + Y, 0)))
         it.set_V(np.asfortranarray(np.maximum(Q + W, 0)))
         self._state = P, Q, Y + P - it.U, W + Q - it.V
