@@ -25,7 +25,7 @@ def test_errors_on_the_paper_s_sets(real_data, name, rank, limit):
 def test_exact_sets_are_solved(real_data, sparsity):
     X = real_data("exact", sparsity=sparsity)
     result = enmf.factorize(X, 50, random_state=0)
-    assert result.status == "global_optimum"
+    assert result.status == "exact"
     assert result.certificate.relative_error < 1e-6
 
 
