@@ -245,3 +245,31 @@ def test_the_error_of_completion_in_single_precision_is_accurate():
     result = enmf.complete(np.where(holes, np.nan, X).astype(np.float32), 5, random_state=0)
     residual = (X.astype(float) - result.U.astype(float) @ result.V.T.astype(float))[~holes]
     assert result.error == pytest.approx(np.linalg.norm(residual), rel=1e-6)
+
+
+# What single calls of the fuzzer found --------------------------------------------------------------------------------
+
+
+def test_a_rank_is_selected_for_a_matrix_of_one_entry():
+    X = np.zeros((4, 21))
+    X[2, 5] = 3.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert enmf.select_rank(X, range(1, 4), folds=2, random_state=0).rank == 1
+
+
+def test_a_krylov_svd_of_equal_singular_values_is_the_same_for_the_same_seed():
+    pytest.importorskip("scipy", minversion="1.17")  # earlier ones draw numbers that have no seed
+    X = sp.csr_array(np.eye(28, 24)[np.random.default_rng(0).permutation(28)])
+    first, second = (fit(X, 5, "hals", init="exterior", svd="krylov", random_state=1) for _ in range(2))
+    np.testing.assert_array_equal(first.U, second.U)
+
+
+def test_an_entry_of_weight_zero_may_be_anything():
+    X = sp.csr_array(np.array([[1.0, np.nan], [2.0, 3.0]]))
+    weights = np.array([[1.0, 0.0], [1.0, 2.0]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = enmf.complete(X, 1, missing="unstored", weights=weights, random_state=0)
+    assert np.isfinite(result.U).all()
+    assert result.certificate.observed == 3

@@ -103,7 +103,7 @@ class HeldOut:
             "enmc",
             ridge=self.ridge,
             ridge_scaling="entries",
-            init="random" if before is None else _enlarged(*before, rank, rng),
+            init=_enlarged(*before, rank, rng) if before is not None and all(F.any() for F in before) else "random",
             stopping=LIMITS,
             random_state=rng,
             n_threads=1,

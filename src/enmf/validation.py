@@ -348,15 +348,15 @@ def _check_sparse_masked(X: Any, missing: Any, mask: Any, weights: Any, dtype: A
     if mask is not None:
         csr = _picked(csr, sp.csr_array(_check_pattern("mask", mask, csr.shape)))
     if mask is not None or (isinstance(missing, str) and missing == "unstored"):
+        w = None if weights is None else _weights_of(csr, weights)
+        if w is not None:
+            csr, w = _only(csr, w > 0), w[w > 0]
         _check_some_observed(csr.nnz, csr.shape)
         csr, scale = _checked_values(csr)
-        if weights is None:
-            complete = Problem(SparseMatrix(csr), scale) if csr.nnz == csr.shape[0] * csr.shape[1] else None
-            return MaskedProblem(from_observed(csr), scale, complete=complete)
-        w = _weights_of(csr, weights)
-        _check_some_observed(int((w > 0).sum()), csr.shape)
-        kept = _only(csr, w > 0)
-        return _weighted(lambda data: from_observed(kept, data), w[w > 0], scale)
+        if w is not None:
+            return _weighted(lambda data: from_observed(csr, data), w, scale)
+        complete = Problem(SparseMatrix(csr), scale) if csr.nnz == csr.shape[0] * csr.shape[1] else None
+        return MaskedProblem(from_observed(csr), scale, complete=complete)
 
     gaps = sp.csr_array(csr.shape, dtype=np.bool_)
     if isinstance(missing, str):

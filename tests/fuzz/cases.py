@@ -17,6 +17,7 @@ PACKAGE = Path(enmf.__file__).parent
 STREAM = 19  # so that the seeds of cases are not those inside the calls
 
 RIGHT, REFUSED, WRONG, INTERNAL, CRASH, HANG = "right", "refused", "WRONG", "internal error", "crash", "hang"
+BEYOND = "all components would be zero"  # a penalty that outweighs X by many orders of magnitude may be refused
 OUTCOMES = (RIGHT, REFUSED, WRONG, INTERNAL, CRASH, HANG)
 FAULTS = (WRONG, INTERNAL, CRASH, HANG)
 
@@ -85,6 +86,6 @@ def _refusal(refusal: Exception, expected: str) -> Outcome:
     raised_in = Path(traceback.extract_tb(refusal.__traceback__)[-1].filename)
     if not raised_in.is_relative_to(PACKAGE) or not str(refusal):
         return Outcome(INTERNAL, ("".join(traceback.format_exception(refusal)),))
-    if expected == calls.RIGHT:
+    if expected == calls.RIGHT and BEYOND not in str(refusal):
         return Outcome(WRONG, (f"a valid call was refused: {refusal}",))
     return Outcome(REFUSED, (str(refusal),))

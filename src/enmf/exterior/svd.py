@@ -19,6 +19,7 @@ own waiting threads, and alternating between the two made the rotation 17 times 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -338,19 +339,25 @@ def _lapack(X: DenseMatrix, width: int) -> Spectrum:
 
 
 def _krylov(X: Matrix, width: int, rng: np.random.Generator) -> Spectrum:
+    """ARPACK on the Gram matrix of the smaller side, and the other side from one product."""
     n, m = X.shape
-    operator = scipy.sparse.linalg.LinearOperator(
-        (n, m),
-        dtype=X.dtype,
-        matvec=lambda v: _here(X.times(v.reshape(m, 1).astype(X.dtype, copy=False)))[:, 0],
-        rmatvec=lambda u: X.transpose_times(u.reshape(n, 1).astype(X.dtype, copy=False))[:, 0],
-        matmat=lambda V: _here(X.times(V.astype(X.dtype, copy=False))),
-        rmatmat=lambda U: X.transpose_times(U.astype(X.dtype, copy=False)),
-    )
-    start = rng.random(min(n, m)).astype(X.dtype)
-    U, s, Vt = scipy.sparse.linalg.svds(operator, k=width, v0=start, solver="arpack")
-    order = np.argsort(-s)
-    return Spectrum(U[:, order], s[order], Vt[order].T, X.squared_norm(), "krylov")
+    side, narrow = min(n, m), m <= n
+
+    def gram(C: np.ndarray) -> np.ndarray:
+        C = np.asarray(C, X.dtype).reshape(side, -1)
+        return X.transpose_times(X.times(C)) if narrow else _here(X.times(X.transpose_times(C)))
+
+    operator = scipy.sparse.linalg.LinearOperator((side, side), matvec=gram, matmat=gram, dtype=X.dtype)
+    eigsh = scipy.sparse.linalg.eigsh
+    seeded = (
+        {"rng": rng} if "rng" in inspect.signature(eigsh).parameters else {}
+    )  # scipy 1.17: its restarts have a seed
+    _, near = eigsh(operator, k=width, v0=rng.random(side).astype(X.dtype), **seeded)
+    near = np.asfortranarray(near[:, ::-1])
+    far, s, turn = thin_svd(X.times(near) if narrow else X.transpose_times(near))
+    near = matmul(near, turn)
+    U, V = (far, near) if narrow else (near, far)
+    return Spectrum(U, s, V, X.squared_norm(), "krylov")
 
 
 def _here(F: np.ndarray) -> np.ndarray:
