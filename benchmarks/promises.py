@@ -230,7 +230,8 @@ def startup() -> None:
     # names of enmf are loaded when first asked for: the import is that of what a fit needs
     ours, theirs = seconds("from enmf import factorize"), seconds("import sklearn.decomposition")
     note("startup", "import", ours - theirs < 1.0, enmf_seconds=ours, sklearn_decomposition_seconds=theirs)
-    code = "from enmf import factorize\nimport numpy as np\nX = np.random.default_rng(0).random((200, 100))\nt = time.perf_counter()\n"
+    code = "from enmf import factorize\nimport numpy as np\nX = np.random.default_rng(0).random((200, 100))\n"
+    code += "t = time.perf_counter()\n"
     first = seconds(code + "factorize(X, 5, random_state=0)")
     fits = "factorize(X, 5, random_state=0)\nt = time.perf_counter()\nfactorize(X, 5, random_state=0)"
     second = seconds(code + fits)
