@@ -85,12 +85,12 @@ class MaskedIterate(Iterate):
     def squared_error(self) -> float:
         """sum of w (x - u . v)² over the observed entries."""
         _ = self.RV
-        size = max(
-            self.X.squared_norm(), inner(self.UtU, self.VtV)
-        )  # of what the products of the base add and take away
-        if self.X.base is not None and self._squared < _safe_share(self.X.dtype) * size:
-            return self.X.squared_residual(self.U, self.V)
-        return self._squared
+        if self.X.base is None:
+            return self._squared
+        # the products of the base add and take away numbers of this size
+        size = max(self.X.squared_norm(), inner(self.UtU, self.VtV))
+        lost = self._squared < _safe_share(self.X.dtype) * size
+        return self.X.squared_residual(self.U, self.V) if lost else self._squared
 
     def inner_with_X(self) -> np.ndarray:
         return np.einsum("ij,ij->j", self.X.times(self.V), self.U, dtype=np.float64)

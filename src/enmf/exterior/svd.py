@@ -212,10 +212,10 @@ def sharpen(
     if spectrum.kind == "exact" or spectrum.squared_norm == 0.0:
         return spectrum
     Q = spectrum.V.astype(np.float64)
-    for _ in range(power_iterations if spectrum.kind == "randomized" else 0):
-        Q = _gram_times(X, Q)
-        Q = _orthonormal(Q)
-    if spectrum.kind != "randomized":
+    if spectrum.kind == "randomized":
+        for _ in range(power_iterations):
+            Q = _orthonormal(_gram_times(X, Q))
+    else:
         Q = _orthonormal(Q)  # it may come from single precision
     CQ = X.gram_times_in_double(Q)
     # Rayleigh-Ritz in the span of Q, then the residual of that basis
@@ -349,9 +349,8 @@ def _krylov(X: Matrix, width: int, rng: np.random.Generator) -> Spectrum:
 
     operator = scipy.sparse.linalg.LinearOperator((side, side), matvec=gram, matmat=gram, dtype=X.dtype)
     eigsh = scipy.sparse.linalg.eigsh
-    seeded = (
-        {"rng": rng} if "rng" in inspect.signature(eigsh).parameters else {}
-    )  # scipy 1.17: its restarts have a seed
+    # from scipy 1.17 on its restarts have a seed
+    seeded = {"rng": rng} if "rng" in inspect.signature(eigsh).parameters else {}
     _, near = eigsh(operator, k=width, v0=rng.random(side).astype(X.dtype), **seeded)
     near = np.asfortranarray(near[:, ::-1])
     far, s, turn = thin_svd(X.times(near) if narrow else X.transpose_times(near))
