@@ -39,9 +39,9 @@ from enmf.bench import Setting
 from enmf.bench.data import matrix
 from enmf.bench.protocols import Goal, compile_kernels, run_outside
 from enmf.kernels.sweep import BLOCK, sweep
-from enmf.matrix import Matrix
-from enmf.stopping import Monitor
-from enmf.validation import check_problem
+from enmf.matrix.base import Matrix
+from enmf.problem.validation import check_problem
+from enmf.run.stopping import Monitor
 from grid import machine
 
 RESULTS = Path(__file__).parent / "results"

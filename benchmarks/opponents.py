@@ -23,8 +23,8 @@ import numpy as np
 from sklearn.decomposition import non_negative_factorization
 
 import enmf
+from enmf.api.registry import DESCENTS
 from enmf.bench.data import matrix
-from enmf.registry import DESCENTS
 
 ROWS: list[dict[str, object]] = []
 NINE = [("random", seed) for seed in range(5)] + [(name, 0) for name in ("kmeans", "heuristic", "nica", "nndsvd")]

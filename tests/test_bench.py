@@ -79,7 +79,7 @@ def test_the_clock_stands_still_while_measuring(monkeypatch):
     """A slow KKT residual must not change the charged time."""
     import time
 
-    from enmf.solvers import loop
+    from enmf.run import loop
 
     original = loop.kkt_residual
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import enmf
 import problems
 import slow
-from enmf.uniqueness import uniqueness
+from enmf.certificate.uniqueness import uniqueness
 
 SEEDS = st.integers(0, 10**6)
 

@@ -22,11 +22,13 @@ from sklearn.exceptions import ConvergenceWarning
 import enmf
 import problems
 from enmf.datasets import make_sparse, make_synthetic
-from enmf.matrix import ChunkedMatrix, DenseMatrix, SparseMatrix
-from enmf.matrix.engine import Engine, no_workers_timeout
-from enmf.matrix.rows import RowBlocks
-from enmf.solvers.nnls import solve_nnls
-from enmf.validation import check_problem
+from enmf.distributed.chunked import ChunkedMatrix
+from enmf.distributed.engine import Engine, no_workers_timeout
+from enmf.distributed.rows import RowBlocks
+from enmf.linalg.nnls import solve_nnls
+from enmf.matrix.dense import DenseMatrix
+from enmf.matrix.sparse import SparseMatrix
+from enmf.problem.validation import check_problem
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -541,7 +543,7 @@ def cluster():
 def test_workers_give_the_same_answer_and_one_may_die(cluster, asked_directly, monkeypatch):
     _, client = cluster
     if not asked_directly:
-        monkeypatch.setattr("enmf.matrix.engine.HANDS", 0)
+        monkeypatch.setattr("enmf.distributed.engine.HANDS", 0)
     X = load_digits().data
     wanted = quiet(X, 8)
     found = quiet(in_chunks(X, 3), 8)
@@ -576,8 +578,8 @@ def test_many_workers_and_workers_with_threads(workers, threads):
 
 def test_rows_are_forgotten_although_a_task_took_long(monkeypatch):
     """Without the help of the garbage collector."""
-    monkeypatch.setattr("enmf.matrix.engine.HANDS", 0)
-    monkeypatch.setattr("enmf.matrix.engine.PATIENCE", 1e-3)
+    monkeypatch.setattr("enmf.distributed.engine.HANDS", 0)
+    monkeypatch.setattr("enmf.distributed.engine.PATIENCE", 1e-3)
     X = load_digits().data
     with in_process(2):
         matrix = check_problem(in_chunks(X, 3)).X
@@ -655,7 +657,7 @@ def test_new_workers_take_over_when_all_were_lost_before_the_descent(given):
 @pytest.mark.parametrize("phase", ["feasibility", "descent"])
 def test_losing_the_scheduler_is_losing_the_workers(phase, asked_directly, monkeypatch):
     if not asked_directly:
-        monkeypatch.setattr("enmf.matrix.engine.HANDS", 0)
+        monkeypatch.setattr("enmf.distributed.engine.HANDS", 0)
     with dask.config.set({"enmf.no-workers-timeout": "500 ms"}), in_process(2) as client:
 
         def close(progress):
@@ -680,7 +682,7 @@ def test_a_timeout_that_is_none_is_called_by_its_name():
 
 
 def test_a_large_U_that_comes_to_the_caller_is_announced(monkeypatch):
-    monkeypatch.setattr("enmf.factorization.LARGE_U", 1000)
+    monkeypatch.setattr("enmf.api.factorize.LARGE_U", 1000)
     X = in_chunks(problems.counts(300, 20), 3)
     with pytest.warns(UserWarning, match=r"brings U and X V \(300 x 3"):
         quiet(X, 3, init="random", max_iter=3, tol=0)

@@ -17,11 +17,11 @@ import scipy.sparse as sp
 from typer.testing import CliRunner
 
 import enmf
-from enmf import tables
-from enmf.cli import app
+from enmf.cli.main import app
+from enmf.io import tables
 
 PARQUET = find_spec("pyarrow") is not None
-ENTRY = [sys.executable, "-m", "enmf.cli"]
+ENTRY = [sys.executable, "-m", "enmf.cli.main"]
 
 
 def run(*arguments, cwd, stdin=None):
@@ -397,11 +397,12 @@ def test_help_needs_nothing_that_computes(tmp_path):
 
 
 def test_public_names_are_what_they_are_whatever_was_imported_first(tmp_path):
-    code = "from enmf.rank import select_rank; import enmf.stability, enmf.consensus; from enmf import *; import enmf\n"
+    code = "from enmf.rank import select_rank; import enmf.api.stability, enmf.api.consensus\n"
+    code += "from enmf import *; import enmf\n"
     code += "print([n for n in enmf.__all__ if n not in dir(enmf) or globals()[n] is not getattr(enmf, n)])\n"
     code += "print(callable(enmf.stability), callable(enmf.consensus), enmf.exact.__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
-    assert done.stdout == "[]\nTrue True enmf.exact\n", done.stderr
+    assert done.stdout == "[]\nTrue True enmf.geometry.exact\n", done.stderr
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         enmf.nothing  # noqa: B018
 

@@ -12,11 +12,11 @@ import scipy.sparse as sp
 import enmf
 import problems
 import slow
-from enmf.completion.iterate import MaskedIterate, Ridge
-from enmf.completion.methods import MaskedExtrapolated
 from enmf.matrix.masked import from_observed
-from enmf.solvers.loop import descend
-from enmf.stopping import Monitor, Stopping
+from enmf.problem.masked import MaskedIterate, Ridge
+from enmf.run.loop import descend
+from enmf.run.stopping import Monitor, Stopping
+from enmf.solvers.masked import MaskedExtrapolated
 
 
 def low_rank(n=60, m=45, rank=3, share=0.5, seed=0):

@@ -17,11 +17,11 @@ from sklearn.exceptions import ConvergenceWarning
 import enmf
 import problems
 import slow
-from enmf.iterate import Iterate
-from enmf.matrix import DenseMatrix
-from enmf.registry import DESCENTS
+from enmf.api.registry import DESCENTS
+from enmf.matrix.dense import DenseMatrix
+from enmf.problem.state import Iterate
+from enmf.run.stopping import STATUSES
 from enmf.solvers.hals import HALS
-from enmf.stopping import STATUSES
 from fuzz.oracle import EXACT, PROVEN, Rounding
 
 SLOW = {"mu", "grad-mult", "ao-admm", "als-projected"}  # too slow for a tight tolerance, or not convergent at all

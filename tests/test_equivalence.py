@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import enmf
 import problems
 from enmf.bench import figures
-from enmf.equivalence import _Measured, _verdict, cosines, match
+from enmf.geometry.equivalence import _Measured, _verdict, cosines, match
 
 SEEDS = st.integers(0, 10**6)
 RANKS = st.integers(1, 8)

@@ -10,11 +10,11 @@ import enmf
 import problems
 import slow
 from enmf.datasets import make_exact
-from enmf.exact.admm import GeneralAdmm, positive_root
-from enmf.exact.newton import refine
-from enmf.exact.orthant import _Best
-from enmf.exact.relation import Transform
-from enmf.exterior.rotation import spread
+from enmf.geometry.exact.admm import GeneralAdmm, positive_root
+from enmf.geometry.exact.newton import refine
+from enmf.geometry.exact.orthant import _Best
+from enmf.geometry.exact.relation import Transform
+from enmf.linalg.rotation import spread
 
 SEEDS = st.integers(0, 10**6)
 

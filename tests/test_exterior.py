@@ -16,10 +16,10 @@ from enmf.datasets import make_synthetic
 from enmf.exterior import feasibility
 from enmf.exterior.core import CoreIterate, lift, make_core
 from enmf.exterior.pipeline import _rotation_decides
-from enmf.exterior.rotation import _Admm, negative_share, rotate, spread
-from enmf.exterior.svd import truncated_svd
-from enmf.iterate import Iterate
-from enmf.matrix import DenseMatrix
+from enmf.linalg.rotation import _Admm, negative_share, rotate, spread
+from enmf.linalg.svd import truncated_svd
+from enmf.matrix.dense import DenseMatrix
+from enmf.problem.state import Iterate
 from enmf.solvers.hals import ExtrapolatedHALS
 
 

@@ -8,8 +8,8 @@ import pytest
 
 import enmf
 import problems
-from enmf.consensus import local_density
-from enmf.tables import load_result, save_result
+from enmf.api.consensus import local_density
+from enmf.io.tables import load_result, save_result
 
 NAMES = [f"word{j}" for j in range(12)]
 

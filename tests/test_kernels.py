@@ -11,15 +11,17 @@ import slow
 from enmf import parallel
 from enmf.exterior.core import CoreIterate
 from enmf.exterior.feasibility import Penalty
-from enmf.iterate import Iterate, measure_gradient
-from enmf.iterate import Penalty as Regularization
 from enmf.kernels.nnls import nnls
 from enmf.kernels.sweep import BLOCK
-from enmf.matrix import DenseMatrix, LowRankMatrix, SparseMatrix
+from enmf.linalg.nnls import solve_nnls
 from enmf.matrix.base import Momentum
+from enmf.matrix.dense import DenseMatrix
+from enmf.matrix.lowrank import LowRankMatrix
+from enmf.matrix.sparse import SparseMatrix
+from enmf.problem.state import Iterate, measure_gradient
+from enmf.problem.state import Penalty as Regularization
+from enmf.run.method import coordinate_sweeps, sweep_U, sweep_V
 from enmf.solvers.anls_bpp import block_pivoting
-from enmf.solvers.base import coordinate_sweeps, sweep_U, sweep_V
-from enmf.solvers.nnls import solve_nnls
 
 SIZES = [(1, 1), (5, 3), (BLOCK - 1, 4), (BLOCK, 7), (BLOCK + 1, 10), (2 * BLOCK + 70, 13)]
 DTYPES = [np.float64, np.float32]

@@ -7,9 +7,9 @@ import scipy.sparse as sp
 
 import problems
 import slow
-from enmf.completion.iterate import MaskedIterate, Ridge
 from enmf.kernels import masked as kernels
 from enmf.matrix.masked import from_dense, from_observed, from_sparse
+from enmf.problem.masked import MaskedIterate, Ridge
 
 DTYPES = [np.float64, np.float32]
 

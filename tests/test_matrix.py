@@ -6,9 +6,10 @@ import scipy.sparse as sp
 
 import problems
 from enmf import parallel
-from enmf.matrix import DenseMatrix, LowRankMatrix, SparseMatrix
+from enmf.matrix.dense import DenseMatrix
+from enmf.matrix.lowrank import LowRankMatrix
 from enmf.matrix.single import in_single
-from enmf.matrix.sparse import as_csr, check_structure
+from enmf.matrix.sparse import SparseMatrix, as_csr, check_structure
 
 
 def kinds(dtype=np.float64):

@@ -6,20 +6,21 @@ import scipy.sparse as sp
 
 import enmf
 import problems
-from enmf.initializations.heuristic import heuristic
-from enmf.initializations.kmeans import kmeans
-from enmf.initializations.nica import nica
-from enmf.initializations.nndsvd import nndsvd
-from enmf.iterate import Iterate
-from enmf.matrix import DenseMatrix, SparseMatrix
-from enmf.registry import STARTS
+from enmf.api.registry import STARTS
+from enmf.linalg.nnls import solve_nnls
+from enmf.matrix.dense import DenseMatrix
+from enmf.matrix.sparse import SparseMatrix
+from enmf.problem.state import Iterate
 from enmf.solvers.admm import AOADMM
 from enmf.solvers.als import projected_gradient_nnls
 from enmf.solvers.grad_mult import GradMult
 from enmf.solvers.mu import MultiplicativeUpdates
 from enmf.solvers.nesterov import optimal_gradient_nnls
-from enmf.solvers.nnls import solve_nnls
 from enmf.solvers.r1d import R1D
+from enmf.starts.heuristic import heuristic
+from enmf.starts.kmeans import kmeans
+from enmf.starts.nica import nica
+from enmf.starts.nndsvd import nndsvd
 
 
 @pytest.fixture

@@ -10,8 +10,9 @@ from sklearn.pipeline import FeatureUnion
 
 import enmf
 import problems
-from enmf.matrix import ChunkedMatrix, DenseMatrix
-from enmf.validation import check_memory_limit, check_problem
+from enmf.distributed.chunked import ChunkedMatrix
+from enmf.matrix.dense import DenseMatrix
+from enmf.problem.validation import check_memory_limit, check_problem
 
 SMALL = 1 << 16  # a memory limit far below the size of the test matrices
 

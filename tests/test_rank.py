@@ -5,10 +5,10 @@ import pytest
 import scipy.sparse as sp
 
 import enmf
-from enmf.heldout import HeldOut, draw_sample, hide
-from enmf.matrix import DenseMatrix
-from enmf.rank import suggest
-from enmf.validation import check_problem
+from enmf.api.heldout import HeldOut, draw_sample, hide
+from enmf.api.rank import suggest
+from enmf.matrix.dense import DenseMatrix
+from enmf.problem.validation import check_problem
 
 
 def planted(n, m, rank, sparsity, noise, seed):

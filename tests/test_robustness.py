@@ -11,9 +11,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 import enmf
 import slow
-from enmf.exterior.svd import glance, refine, sharpen, truncated_svd
-from enmf.matrix import DenseMatrix, SparseMatrix
+from enmf.linalg.svd import glance, refine, sharpen, truncated_svd
 from enmf.matrix.base import draw
+from enmf.matrix.dense import DenseMatrix
+from enmf.matrix.sparse import SparseMatrix
 
 SEEDS = st.integers(0, 2**32 - 1)
 

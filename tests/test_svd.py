@@ -6,9 +6,10 @@ import scipy.sparse as sp
 
 import problems
 import slow
-from enmf.exterior.svd import glance, look_closer, refine, sharpen, truncated_svd
-from enmf.matrix import DenseMatrix, SparseMatrix
+from enmf.linalg.svd import glance, look_closer, refine, sharpen, truncated_svd
+from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.single import in_single
+from enmf.matrix.sparse import SparseMatrix
 
 KINDS = ["exact", "krylov", "randomized"]
 

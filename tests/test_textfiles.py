@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from enmf import tables
-from enmf.tables import InputProblem
+from enmf.io import tables
+from enmf.io.tables import InputProblem
 
 RNG = np.random.default_rng(0)
 X = np.round(RNG.gamma(0.5, 1.0, (30, 12)), 4)

@@ -10,10 +10,10 @@ import scipy.sparse as sp
 
 import enmf
 import problems
-from enmf.exterior.svd import bound_passes
-from enmf.matrix import DenseMatrix
-from enmf.stopping import Monitor, Stopping
-from enmf.trace import Phase
+from enmf.linalg.svd import bound_passes
+from enmf.matrix.dense import DenseMatrix
+from enmf.run.stopping import Monitor, Stopping
+from enmf.run.trace import Phase
 
 X = sp.random_array((1100, 1050), density=0.01, format="csr", random_state=0)  # too large for an exact SVD
 
@@ -49,7 +49,7 @@ def test_what_can_be_afforded_follows_from_the_passes_so_far(left, passes, wante
 
 def test_an_exact_spectrum_has_its_bound():
     matrix = DenseMatrix(problems.dense())
-    exact = enmf.exterior.svd.truncated_svd(matrix, 2, rng=np.random.default_rng(0))
+    exact = enmf.linalg.svd.truncated_svd(matrix, 2, rng=np.random.default_rng(0))
     assert bound_passes(matrix, exact, 2) == 0.0
     assert bound_passes(matrix, None, 2) > 0.0
 
@@ -57,10 +57,10 @@ def test_an_exact_spectrum_has_its_bound():
 @pytest.mark.parametrize(
     ("door", "fit"),
     [
-        ("enmf.factorization.check_problem", lambda X, **o: enmf.factorize(X, 2, init="random", **o)),
-        ("enmf.completion.complete.check_masked_problem", lambda X, **o: enmf.complete(X, 2, init="random", **o)),
-        ("enmf.estimators.check_problem", lambda X, **o: enmf.ENMF(2, init="random", **o).fit(X)),
-        ("enmf.completion.estimator.check_masked_problem", lambda X, **o: enmf.ENMC(2, init="random", **o).fit(X)),
+        ("enmf.api.factorize.check_problem", lambda X, **o: enmf.factorize(X, 2, init="random", **o)),
+        ("enmf.api.complete.check_masked_problem", lambda X, **o: enmf.complete(X, 2, init="random", **o)),
+        ("enmf.sklearn.nmf.check_problem", lambda X, **o: enmf.ENMF(2, init="random", **o).fit(X)),
+        ("enmf.sklearn.nmc.check_masked_problem", lambda X, **o: enmf.ENMC(2, init="random", **o).fit(X)),
     ],
 )
 def test_the_first_look_at_X_counts(door, fit, monkeypatch):

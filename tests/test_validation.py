@@ -11,12 +11,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 import enmf
 import problems
-from enmf import registry
-from enmf.completion.methods import METHODS, MaskedExtrapolated
-from enmf.completion.start import STAGES, CompletionOptions
+from enmf.api import registry
 from enmf.exterior.feasibility import Path, Penalty
 from enmf.exterior.pipeline import ExteriorOptions
-from enmf.validation import FLAGS, NUMBERS, check_options
+from enmf.exterior.softimpute import STAGES, CompletionOptions
+from enmf.problem.validation import FLAGS, NUMBERS, check_options
+from enmf.solvers.masked import METHODS, MaskedExtrapolated
 
 BOTH = pytest.mark.parametrize("store", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 

@@ -15,23 +15,26 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from enmf import _moved
+
 if TYPE_CHECKING:
-    from enmf import datasets, exact
-    from enmf.certification import certify
-    from enmf.completion import ENMC, completion_methods
-    from enmf.completion.complete import complete
-    from enmf.consensus import Consensus, consensus
-    from enmf.equivalence import Comparison, compare
-    from enmf.estimators import ENMF, non_negative_factorization
-    from enmf.factorization import factorize
-    from enmf.interpretation import components_frame, top_features
-    from enmf.matrix.chunked import WorkersLost
-    from enmf.optimality import Certificate
-    from enmf.plots import plot_components
-    from enmf.rank import RankSelection, select_rank
-    from enmf.registry import initializations, methods
-    from enmf.result import Result
-    from enmf.stability import Stability, stability
+    from enmf import datasets
+    from enmf.api.certify import certify
+    from enmf.api.complete import complete, completion_methods
+    from enmf.api.consensus import Consensus, consensus
+    from enmf.api.factorize import factorize
+    from enmf.api.rank import RankSelection, select_rank
+    from enmf.api.registry import initializations, methods
+    from enmf.api.stability import Stability, stability
+    from enmf.certificate.certificate import Certificate
+    from enmf.distributed.engine import WorkersLost
+    from enmf.geometry import exact
+    from enmf.geometry.equivalence import Comparison, compare
+    from enmf.report.interpretation import components_frame, top_features
+    from enmf.report.plots import plot_components
+    from enmf.run.result import Result
+    from enmf.sklearn.nmc import ENMC
+    from enmf.sklearn.nmf import ENMF, non_negative_factorization
 
 __version__ = "0.1.0"
 
@@ -65,31 +68,31 @@ __all__ = [
 
 # Modules are imported when one of their names is first used: `enmf --help` needs none of them.
 _HOMES = {
-    "certification": ("certify",),
-    "completion": ("ENMC", "complete", "completion_methods"),
-    "consensus": ("Consensus", "consensus"),
-    "datasets": (),
-    "equivalence": ("Comparison", "compare"),
-    "estimators": ("ENMF", "non_negative_factorization"),
-    "exact": (),
-    "factorization": ("factorize",),
-    "interpretation": ("components_frame", "top_features"),
-    "matrix.chunked": ("WorkersLost",),
-    "optimality": ("Certificate",),
-    "plots": ("plot_components",),
-    "rank": ("RankSelection", "select_rank"),
-    "registry": ("initializations", "methods"),
-    "result": ("Result",),
-    "stability": ("Stability", "stability"),
+    "api.certify": ("certify",),
+    "api.complete": ("complete", "completion_methods"),
+    "api.consensus": ("Consensus", "consensus"),
+    "api.factorize": ("factorize",),
+    "api.rank": ("RankSelection", "select_rank"),
+    "api.registry": ("initializations", "methods"),
+    "api.stability": ("Stability", "stability"),
+    "certificate.certificate": ("Certificate",),
+    "distributed.engine": ("WorkersLost",),
+    "geometry.equivalence": ("Comparison", "compare"),
+    "report.interpretation": ("components_frame", "top_features"),
+    "report.plots": ("plot_components",),
+    "run.result": ("Result",),
+    "sklearn.nmc": ("ENMC",),
+    "sklearn.nmf": ("ENMF", "non_negative_factorization"),
 }
+_ROOMS = {"datasets": "datasets", "exact": "geometry.exact"}  # modules that are public themselves
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME_OF:
         found = getattr(import_module(f"enmf.{_HOME_OF[name]}"), name)
-    elif name in _HOMES:
-        found = import_module(f"enmf.{name}")
+    elif name in _ROOMS:
+        found = import_module(f"enmf.{_ROOMS[name]}")
     else:
         raise AttributeError(f"module 'enmf' has no attribute {name!r}")
     globals()[name] = found
@@ -101,7 +104,7 @@ def __dir__() -> list[str]:
 
 
 class _Package(ModuleType):
-    """`enmf.stability` and `enmf.consensus` are functions, also once the modules of these names are imported."""
+    """`enmf.stability` and `enmf.consensus` are functions, also once modules of these (old) names are imported."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not (name in _HOME_OF and isinstance(value, ModuleType)):
@@ -109,3 +112,4 @@ class _Package(ModuleType):
 
 
 sys.modules[__name__].__class__ = _Package
+_moved.install()

@@ -18,12 +18,12 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as RichTable
 
+from enmf.api.registry import DESCENTS, STARTS
 from enmf.bench import outside
 from enmf.bench.data import matrix
 from enmf.bench.protocols import NINE_STARTS, PROTOCOLS, Setting, count_runs
 from enmf.bench.table import Table, summarize
 from enmf.datasets import DataFolderMissing
-from enmf.registry import DESCENTS, STARTS
 
 
 def main(arguments: list[str] | None = None, prog: str = "python -m enmf.bench") -> int:

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from enmf.api.factorize import factorize
 from enmf.datasets import make_exact
-from enmf.equivalence import match
-from enmf.exact import svd_factors, transform_to_orthant
-from enmf.factorization import factorize
-from enmf.stopping import Progress
-from enmf.validation import check_pair
+from enmf.geometry.equivalence import match
+from enmf.geometry.exact import svd_factors, transform_to_orthant
+from enmf.problem.validation import check_pair
+from enmf.run.stopping import Progress
 
 SIZES = ((50, 40, 10), (100, 80, 20), (200, 160, 30), (300, 240, 40), (500, 400, 50))
 SPARSITIES = (0.1, 0.2, 0.3, 0.4, 0.5)

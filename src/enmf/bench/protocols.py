@@ -17,16 +17,17 @@ from typing import Any
 
 import numpy as np
 
-from enmf import parallel, registry
+from enmf import parallel
+from enmf.api import registry
+from enmf.api.factorize import factorize_problem
 from enmf.bench import outside
 from enmf.bench.table import Row, Table
-from enmf.exterior.svd import sharpen, truncated_svd
-from enmf.factorization import factorize_problem
-from enmf.iterate import Iterate
-from enmf.optimality import kkt_residual
-from enmf.result import Result
-from enmf.stopping import Progress, Stopping
-from enmf.validation import Problem, check_problem, make_rng
+from enmf.certificate.certificate import kkt_residual
+from enmf.linalg.svd import sharpen, truncated_svd
+from enmf.problem.state import Iterate
+from enmf.problem.validation import Problem, check_problem, make_rng
+from enmf.run.result import Result
+from enmf.run.stopping import Progress, Stopping
 
 NINE_STARTS = ("random-0", "random-1", "random-2", "random-3", "random-4", "kmeans", "heuristic", "nica", "nndsvd")
 REFERENCE = "enmf"

@@ -12,15 +12,15 @@ from __future__ import annotations
 import numpy as np
 
 from enmf import parallel
-from enmf.iterate import Iterate
+from enmf.distributed.rows import RowBlocks, by_rows, inner
 from enmf.kernels.core import core_step
 from enmf.kernels.sweep import LANE_BYTES, padded
-from enmf.matrix import LowRankMatrix, Matrix
-from enmf.matrix.base import Momentum, draw
+from enmf.matrix.base import Matrix, Momentum, draw
 from enmf.matrix.dense import PARTS
-from enmf.matrix.rows import RowBlocks, by_rows, inner
+from enmf.matrix.lowrank import LowRankMatrix
 from enmf.parallel import matmul
-from enmf.solvers.base import coordinate_sweeps
+from enmf.problem.state import Iterate
+from enmf.run.method import coordinate_sweeps
 
 ROWS_PER_COLUMN = 120  # rows of a sample for each column of what it stands for
 LIFT_SWEEPS = 5

@@ -15,10 +15,10 @@ from __future__ import annotations
 import numpy as np
 
 from enmf import parallel
-from enmf.iterate import Iterate
 from enmf.kernels.rowstep import row_steps
 from enmf.kernels.sweep import BLOCK
-from enmf.solvers.base import Method, sweep_U, sweep_V
+from enmf.problem.state import Iterate
+from enmf.run.method import Method, sweep_U, sweep_V
 
 PATH_STEPS = 20  # 40 and 250 end at the same errors, 10 on some data at larger ones
 

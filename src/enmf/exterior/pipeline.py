@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from enmf.distributed.rows import fortran
 from enmf.exterior import feasibility
 from enmf.exterior.core import CoreIterate, lift, make_core, sample_rows
-from enmf.exterior.rotation import ROUNDING, STARTS, Rotation, negative_share, rotate, spread
-from enmf.exterior.svd import (
+from enmf.linalg.rotation import ROUNDING, STARTS, Rotation, negative_share, rotate, spread
+from enmf.linalg.svd import (
     KINDS,
     LEAST_OVERSAMPLING,
     Spectrum,
@@ -29,14 +30,14 @@ from enmf.exterior.svd import (
     refine,
     truncated_svd,
 )
-from enmf.iterate import Iterate
-from enmf.matrix import LowRankMatrix, Matrix
-from enmf.matrix.rows import fortran
+from enmf.matrix.base import Matrix
+from enmf.matrix.lowrank import LowRankMatrix
 from enmf.matrix.single import in_single
 from enmf.parallel import matmul
+from enmf.problem.state import Iterate
+from enmf.run.loop import run_stage
+from enmf.run.stopping import Monitor
 from enmf.solvers.hals import ExtrapolatedHALS
-from enmf.solvers.loop import run_stage
-from enmf.stopping import Monitor
 
 ROTATION_ROWS = 20  # rows of the sample that is rotated, for each column
 ROTATION_PASSES = 20  # passes over X whose cost may be spent on rotations

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from enmf.factorization import in_users_units
+from enmf.api.factorize import in_users_units
 from enmf.matrix.base import row_blocks
 from enmf.report.axes import Axis
 from enmf.report.numbers import percent, shortened
 from enmf.report.pictures import Ticks, colour_bar, curves, heat_map, png, shrunk
 from enmf.report.tables import table
-from enmf.result import Result
+from enmf.run.result import Result
 
 WORST = 15  # rows and columns shown with their residual
 SAMPLES = 6  # rows shown beside their reconstruction

@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from enmf.equivalence import compare
-from enmf.files import whole_file
+from enmf.geometry.equivalence import compare
+from enmf.io.files import whole_file
+from enmf.problem.validation import check_choice, check_values, names_in
 from enmf.report.axes import Axis
 from enmf.report.fit import fit_section, grouped
 from enmf.report.numbers import SPACE, explained, percent, shortened, ticks, times
 from enmf.report.pictures import Line, Ticks, chart, colour_bar, curves, heat_map, png, shrunk
 from enmf.report.tables import table
-from enmf.result import Result
-from enmf.trace import Trace
-from enmf.validation import check_choice, check_values, names_in
+from enmf.run.result import Result
+from enmf.run.trace import Trace
 
 KINDS = ("auto", "bar", "image", "spectrum")
 TOP = 8  # features shown for a component

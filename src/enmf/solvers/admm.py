@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from enmf.iterate import Iterate, penalized
 from enmf.parallel import matmul
-from enmf.solvers.base import Method
+from enmf.problem.state import Iterate, penalized
+from enmf.run.method import Method
 
 
 class AOADMM(Method):

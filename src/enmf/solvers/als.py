@@ -21,9 +21,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from enmf.iterate import Iterate, inner
 from enmf.parallel import matmul
-from enmf.solvers.base import Method
+from enmf.problem.state import Iterate, inner
+from enmf.run.method import Method
 
 ARMIJO = 0.01
 FACTOR = 10.0

@@ -12,11 +12,11 @@ from __future__ import annotations
 import numpy as np
 
 from enmf import parallel
-from enmf.iterate import Iterate
+from enmf.distributed.rows import by_rows
 from enmf.kernels import nnls as active_set
 from enmf.kernels.pivoting import solve_groups
-from enmf.matrix.rows import by_rows
-from enmf.solvers.base import Method
+from enmf.problem.state import Iterate
+from enmf.run.method import Method
 
 PATIENCE = 3  # full exchanges allowed without a decrease of the infeasible indices
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from enmf.iterate import Iterate
 from enmf.parallel import matmul
-from enmf.solvers.base import Method
+from enmf.problem.state import Iterate
+from enmf.run.method import Method
 
 
 class GradMult(Method):

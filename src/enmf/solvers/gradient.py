@@ -12,10 +12,10 @@ from __future__ import annotations
 import numpy as np
 
 from enmf import parallel
-from enmf.iterate import Iterate
 from enmf.kernels.rowstep import row_steps
 from enmf.kernels.sweep import BLOCK
-from enmf.solvers.base import Method
+from enmf.problem.state import Iterate
+from enmf.run.method import Method
 
 
 class Gradient(Method):

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from enmf.iterate import Iterate
 from enmf.matrix.base import Momentum
-from enmf.solvers.base import Method, sweep_U, sweep_V
+from enmf.problem.state import Iterate
+from enmf.run.method import Method, sweep_U, sweep_V
 
 
 class HALS(Method):

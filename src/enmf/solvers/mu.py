@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from enmf.iterate import Iterate
-from enmf.matrix.rows import by_rows
+from enmf.distributed.rows import by_rows
 from enmf.parallel import matmul
-from enmf.solvers.base import Method
+from enmf.problem.state import Iterate
+from enmf.run.method import Method
 
 
 class MultiplicativeUpdates(Method):

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from enmf.iterate import Iterate
 from enmf.parallel import matmul
+from enmf.problem.state import Iterate
+from enmf.run.method import Method
 from enmf.solvers.als import AlternatingNNLS
-from enmf.solvers.base import Method
 
 
 def optimal_gradient_nnls(

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from enmf.initializations.random import random
-from enmf.matrix import Matrix
+from enmf.matrix.base import Matrix
 from enmf.solvers.hals import HALS
+from enmf.starts.random import random
 
 GAMMA = 4.0
 ROUNDS = 30

@@ -12,9 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.stats import wilcoxon
 
+from enmf.api.complete import complete
 from enmf.bench.paper.case import Case, Row, reproduces
 from enmf.bench.ranking import rank_items, root_mean_square
-from enmf.completion import complete
 from enmf.datasets import leave_one_out, load, split_by_row
 
 METHODS = ("enmc", "masked-mu", "masked-scd", "adm")

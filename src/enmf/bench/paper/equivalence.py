@@ -13,8 +13,8 @@ from enmf.bench.paper.case import Case, Row, reproduces
 from enmf.bench.paper.contests import REAL, SNRS
 from enmf.bench.paper.runs import LETTER, OPPONENTS, bound_of, facts, problem, run, warm
 from enmf.bench.protocols import NINE_STARTS, Goal
-from enmf.equivalence import compare
-from enmf.exact import relate
+from enmf.geometry.equivalence import compare
+from enmf.geometry.exact import relate
 
 
 @reproduces(

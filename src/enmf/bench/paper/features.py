@@ -24,9 +24,9 @@ from enmf.bench.paper.case import Case, Row, reproduces
 from enmf.bench.paper.runs import LETTER, OPPONENTS, bound_of, facts, run, warm
 from enmf.bench.protocols import Goal
 from enmf.datasets import load
-from enmf.result import Result
-from enmf.solvers.nnls import solve_nnls
-from enmf.validation import check_problem
+from enmf.linalg.nnls import solve_nnls
+from enmf.problem.validation import check_problem
+from enmf.run.result import Result
 
 SPLITS = 5
 Part = tuple[np.ndarray, np.ndarray]  # rows and their labels

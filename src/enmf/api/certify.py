@@ -1,0 +1,102 @@
+"""`enmf.certify`: what can be said about a pair of factors, whoever computed it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from enmf import parallel
+from enmf.api.complete import in_units_of_weights
+from enmf.api.factorize import in_users_units
+from enmf.certificate.certificate import Certificate, balance, make_certificate
+from enmf.linalg.svd import sharpen, truncated_svd
+from enmf.problem.masked import MaskedIterate, Ridge
+from enmf.problem.state import Iterate
+from enmf.problem.validation import (
+    MaskedProblem,
+    Problem,
+    check_choice,
+    check_factors,
+    check_masked_or_complete,
+    check_number,
+    check_ridge,
+    check_threads,
+    make_rng,
+)
+from enmf.run.stopping import Stopping
+
+
+def certify(
+    X: Any,
+    U: Any,
+    V: Any,
+    *,
+    missing: Any = None,
+    mask: Any = None,
+    weights: Any = None,
+    ridge: float | tuple[float, float] = 0.0,
+    ridge_scaling: str = "entries",
+    tol: float = Stopping().tol,
+    random_state: Any = 0,
+    n_threads: int | None = None,
+    fixed: str | None = None,
+) -> Certificate:
+    """Certificate of factors from any library: how close to the best possible, whether stationary, whether unique.
+
+    Parameters
+    ----------
+    X : array-like or scipy sparse matrix of shape (n, m)
+        NaN in a dense X are missing entries; a sparse X of which nothing is said is complete, as for `enmf.factorize`.
+    U, V : array-like of shape (n, r) and (m, r)
+        For scikit-learn's W and H: U = W, V = H.T.
+    missing, mask, weights, ridge, ridge_scaling
+        The problem that the factors are to solve, as for `enmf.complete`. All figures are then those of the observed
+        entries, weights and ridge included; there is no bound with missing entries, weights or a ridge.
+    tol : float
+        KKT residual up to which the factors count as stationary.
+    random_state : int, RandomState, Generator or None
+        Seed of the SVD of a large X.
+    n_threads : int, optional
+    fixed : {"U", "V"}, optional
+        A factor that was given and not to be optimized: the KKT figures are those of the other one. The problem in that
+        one is convex, so `stationary` then means the best possible for the given factor.
+
+    Examples
+    --------
+    >>> import enmf
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.decomposition import NMF
+    >>> X = load_digits().data
+    >>> model = NMF(8, init="nndsvd", max_iter=1000).fit(X)
+    >>> certificate = enmf.certify(X, model.transform(X), model.components_.T)
+    >>> bool(certificate.ratio > 1.0)
+    True
+    >>> certificate.uniqueness.verdict, len(certificate.components)
+    ('unknown', 8)
+    """
+    check_number("tol", tol, low=0.0)
+    if fixed is not None:
+        check_choice("fixed", fixed, ["U", "V"])
+    problem = check_masked_or_complete(X, missing, mask, weights, ridge)
+    U, V = check_factors(U, V, problem.X, None, problem.scale)
+    with parallel.limit(check_threads(n_threads)):
+        if isinstance(problem, MaskedProblem):
+            it = MaskedIterate(problem.X, U, V, Ridge(*check_ridge(problem, ridge, ridge_scaling)))
+            certificate = in_units_of_weights(_certificate(it, 0.0, tol, fixed), problem.weight_unit)
+        else:
+            certificate = _certificate(
+                Iterate(problem.X, U, V), _lower_bound(problem, U.shape[1], random_state), tol, fixed
+            )
+        return in_users_units(certificate, problem.scale)
+
+
+def _certificate(it: Iterate, lower_bound: float, tol: float, fixed: str | None) -> Certificate:
+    if not it.penalty:  # a penalty fixes the scale of the columns
+        balance(it, sort=False, clear=False)
+    return make_certificate(it, lower_bound, tol, fixed)
+
+
+def _lower_bound(problem: Problem, rank: int, random_state: Any) -> float:
+    rng = make_rng(random_state)
+    if rank >= min(problem.X.shape):
+        return 0.0
+    return sharpen(problem.X, truncated_svd(problem.X, rank, rng=rng), rng=rng).lower_bound(rank)

@@ -1,0 +1,208 @@
+"""Held-out error of a rank, and how well its components recur: masked entries of a sample of X, several folds.
+
+A tenth of the entries is hidden, the rest is completed (`enmf.complete`), and what was hidden is compared with U Vᵀ,
+
+    held-out error = ||X - U Vᵀ|| / ||X||     over the hidden entries.
+
+Factors of which few visible entries tell are held by a small ridge, and no estimate is above twice the largest visible
+entry of its row and column. Both are for fits that would be worthless anyway: at the true rank neither shows.
+
+More components always fit what they see better; what they do not see they fit better up to the true rank only. Every
+fold hides other entries and begins at random, so that its components also tell what recurs:
+
+    stability = mean of cos(u_j, u'_j) cos(v_j, v'_j)     over matched components and pairs of folds.
+
+A component that is in the data is found by every fold; one that fits noise is not.
+
+Where most entries are zero, as many zeros as other entries are hidden, and weighted for all of them. Large X are
+sampled: rows, and then columns, by their squared norm, each once and without weights. A part of U Vᵀ + noise is of the
+same form, with the same rank.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from enmf import parallel
+from enmf.api.complete import complete_problem
+from enmf.geometry.equivalence import match
+from enmf.matrix.base import Matrix, draw
+from enmf.matrix.dense import DenseMatrix
+from enmf.matrix.sparse import SparseMatrix
+from enmf.problem.validation import check_masked_problem
+from enmf.run.stopping import Stopping
+
+HIDDEN = 0.1  # share of the entries that a fold hides (less with more than ten folds)
+RIDGE = 1e-3  # of the root mean square of the entries: as large a share of ||X|| is taken off each component
+ABOVE = 2.0  # estimates may exceed what is visible beside them by this factor
+NEW_COMPONENTS = 0.5  # size of components that join a warm start, relative to those that are there
+LIMITS = Stopping(tol=1e-3, max_iter=200)
+SIDE_PER_RANK = 6  # a sample has at least so many rows and columns for each component
+
+Factors = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the folds say about one rank."""
+
+    errors: list[float]  # held-out error of each fold
+    stability: float
+    factors: list[Factors]  # of each fold: the start of the next larger rank
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """Entries that a fold hides, and how many entries each one stands for."""
+
+    rows: np.ndarray
+    columns: np.ndarray
+    values: np.ndarray
+    weights: np.ndarray
+    limits: np.ndarray  # of the estimates
+
+
+class HeldOut:
+    """Folds of hidden entries of a sample of X; `look` is to be called with growing ranks."""
+
+    def __init__(self, X: Matrix, folds: int, side: int, seed: int) -> None:
+        self.folds, self.seed = folds, seed
+        rng = np.random.default_rng([seed, 0])
+        self.sample = draw_sample(X, side, rng)
+        self.hidden = hide(self.sample, folds, rng)
+        values = self.sample.data if sp.issparse(self.sample) else self.sample
+        self.squared_norm = float(np.square(values, dtype=np.float64).sum())
+        self.ridge = RIDGE * math.sqrt(self.squared_norm / math.prod(self.sample.shape))
+
+    def look(self, rank: int, before: list[Factors] | None, n_threads: int | None) -> Evidence:
+        """Complete the sample at this rank in every fold; `before` are the factors of a smaller rank."""
+
+        def one(fold: int) -> tuple[float, Factors]:
+            return self._fold(rank, fold, None if before is None else before[fold])
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a fold that ends early is no news to the user
+            found = parallel.together(one, self.folds, n_threads)
+        factors = [pair for _, pair in found]
+        agreements = [_agreement(a, b) for a, b in itertools.combinations(factors, 2)]
+        return Evidence([error for error, _ in found], float(np.mean(agreements)), factors)
+
+    def _fold(self, rank: int, fold: int, before: Factors | None) -> tuple[float, Factors]:
+        rng = np.random.default_rng([self.seed, rank, 1 + fold])
+        hidden = self.hidden[fold]
+        pattern = sp.csr_array((np.ones(len(hidden.rows), np.bool_), (hidden.rows, hidden.columns)), self.sample.shape)
+        result = complete_problem(
+            check_masked_problem(self.sample, missing=pattern if sp.issparse(self.sample) else pattern.toarray()),
+            rank,
+            "enmc",
+            ridge=self.ridge,
+            ridge_scaling="entries",
+            init=_enlarged(*before, rank, rng) if before is not None and all(F.any() for F in before) else "random",
+            stopping=LIMITS,
+            random_state=rng,
+            n_threads=1,
+            callback=None,
+            verbose=False,
+            exact_U=False,
+            options={},
+        )
+        estimates = np.einsum("ij,ij->i", result.U[hidden.rows], result.V[hidden.columns], dtype=np.float64)
+        squares = hidden.weights * (hidden.values - np.minimum(estimates, hidden.limits)) ** 2
+        error = math.sqrt(float(squares.sum()) / self.squared_norm) if self.squared_norm > 0 else 0.0
+        return error, (result.U, result.V)
+
+
+def sample_side(entries: int, largest_rank: int) -> int:
+    """Rows and columns of a square sample of that many entries, large enough for that rank."""
+    return max(math.isqrt(entries), SIDE_PER_RANK * largest_rank)
+
+
+def draw_sample(X: Matrix, side: int, rng: np.random.Generator) -> Any:
+    """A part of X with about side² entries, as square as X allows; larger and CSR where most entries are zero."""
+    n, m = X.shape
+    density = min(1.0, X.cost_per_column / (2.0 * n * m)) or 1.0  # zeros only: nothing to look for
+    side = int(side / math.sqrt(density))
+    rows = min(n, max(side, side * side // m))
+    columns = min(m, max(side, side * side // rows))
+    chosen = _choose(X.row_squares(), rows, rng)
+    whole = len(chosen) == n and isinstance(X, (DenseMatrix, SparseMatrix))
+    part = X if whole else X._rows(chosen, np.ones(len(chosen), X.dtype))
+    array: Any = part.raw()
+    squares = array.multiply(array).sum(axis=0) if sp.issparse(array) else np.einsum("ij,ij->j", array, array)
+    array = array[:, _choose(np.asarray(squares, dtype=np.float64).ravel(), columns, rng)]
+    if density == 1.0:
+        return np.ascontiguousarray(array.toarray() if sp.issparse(array) else array)
+    return sp.csr_array(array)
+
+
+def hide(sample: Any, folds: int, rng: np.random.Generator) -> list[Hidden]:
+    """Disjoint parts: the share HIDDEN of the entries, but of the zeros no more than of the others."""
+    coo = sp.coo_array(sample)
+    filled = np.sort(coo.coords[0].astype(np.int64) * sample.shape[1] + coo.coords[1])
+    size = sample.shape[0] * sample.shape[1]
+    zeros = size - len(filled)
+    share = min(HIDDEN, 1.0 / folds)
+    counts = [math.ceil(share * len(filled)), math.ceil(share * min(zeros, len(filled)))]
+    empty = _places_of_zeros(filled, size, folds * counts[1], rng)
+    counts = [min(counts[0], len(filled) // folds), min(counts[1], len(empty) // folds)]
+    weights = [whole / max(1, count) for whole, count in zip((len(filled), zeros), counts)]
+    orders = [rng.permutation(places) for places in (filled, empty)]
+    found = []
+    for fold in range(folds):
+        parts = [order[fold * count : (fold + 1) * count] for order, count in zip(orders, counts)]
+        rows, columns = np.divmod(np.concatenate(parts), sample.shape[1])
+        weight = np.repeat(weights, [len(part) for part in parts])
+        values = np.asarray(sample[rows, columns], np.float64).ravel()
+        found.append(Hidden(rows, columns, values, weight, _limits(coo, rows, columns)))
+    return found
+
+
+def _limits(coo: sp.coo_array, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """What an estimate may be at most.
+
+    Largest entries are hidden, too: cut to the second largest of their row or column, a few of them made most of the
+    held-out error of nearly exact data, however well they were estimated.
+    """
+    width = coo.shape[1]
+    i, j = coo.coords
+    visible = ~np.isin(i.astype(np.int64) * width + j, rows * width + columns)
+    largest = [np.zeros(length) for length in coo.shape]
+    for top, index in zip(largest, (i, j)):
+        np.maximum.at(top, index[visible], coo.data[visible])
+    return ABOVE * np.maximum(largest[0][rows], largest[1][columns])
+
+
+def _places_of_zeros(filled: np.ndarray, size: int, count: int, rng: np.random.Generator) -> np.ndarray:
+    """At least `count` places (row by row numbers) that are not `filled`, or all of them; without a list of all n m."""
+    if size <= 4 * (len(filled) + count):
+        return np.setdiff1d(np.arange(size), filled, assume_unique=True)
+    drawn = np.unique(rng.integers(0, size, 2 * count))  # three quarters are zeros at least, few are drawn twice
+    return np.setdiff1d(drawn, filled, assume_unique=True)
+
+
+def _choose(squares: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """All, or about `count` different indices, drawn by their squared norm."""
+    if count >= len(squares) or not squares.any():
+        return np.arange(min(count, len(squares)))
+    return draw(squares, count, rng)[0]
+
+
+def _enlarged(U: np.ndarray, V: np.ndarray, rank: int, rng: np.random.Generator) -> Factors:
+    """The factors and random ones of their size, up to the rank."""
+    more = rank - U.shape[1]
+    new = (NEW_COMPONENTS * F.mean() * rng.random((len(F), more)) for F in (U, V))
+    return tuple(np.hstack([F, G]).astype(F.dtype) for F, G in zip((U, V), new))  # type: ignore[return-value]
+
+
+def _agreement(A: Factors, B: Factors) -> float:
+    """Mean of cos(u, u') cos(v, v') over matched components."""
+    (Ua, Va), (Ub, Vb) = (tuple(F.astype(np.float64) for F in pair) for pair in (A, B))
+    found = match((Ua, Va), (Ub, Vb))
+    return float(np.mean(found.cosines_U * found.cosines_V))

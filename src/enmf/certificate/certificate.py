@@ -1,0 +1,239 @@
+"""KKT residuals of a pair (U, V), and the certificate that a result carries.
+
+The problem is min 1/2 ||X - U Vᵀ||² over U >= 0, V >= 0 (paper, eq. 1). Its KKT conditions (paper, appendix "KKT
+Optimality Conditions") hold when the projected gradient is zero: D where the factor is positive, min(D, 0) where it
+is zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from enmf.certificate.components import Component, component_table, counted, describe_components
+from enmf.certificate.notebook import html_table
+from enmf.certificate.uniqueness import Uniqueness, uniqueness
+from enmf.distributed.rows import fortran
+from enmf.problem.state import GradientMeasure, Iterate
+from enmf.run.stopping import PROVEN, exactness
+
+TEN_DIGITS = 1e-5  # share of ||X||² from which a difference of sums of that size has ten digits
+
+
+def kkt_residual(it: Iterate) -> float:
+    """Scale-free KKT residual of an iterate; costs no pass when its products are at hand."""
+    return scale_free_kkt(it, it.measure_U(), it.measure_V())
+
+
+def scale_free_kkt(it: Iterate, of_U: GradientMeasure, of_V: GradientMeasure, fixed: str | None = None) -> float:
+    """Norm of the projected gradient at column-balanced factors, over ||X||^1.5.
+
+    (U D, V D⁻¹) is the same solution for every positive diagonal D, but its gradient is not; balancing the columns,
+    ||u_j|| = ||v_j||, picks one of them. A component with u_j = 0 and v_j = 0 has no gradient. One with u_j = 0 alone
+    has: it is measured with ||v_j||² = ||X||, the size of a component that explains X. A penalty fixes the scale of the
+    columns, so nothing is balanced then. A fixed factor has no condition of its own.
+    """
+    whole = it.X.squared_norm()
+    if whole == 0.0:
+        return 0.0
+    squares_U, squares_V = of_U.squares * (fixed != "U"), of_V.squares * (fixed != "V")
+    if it.penalty:
+        total = float(squares_U.sum() + squares_V.sum())
+    else:
+        u = np.sqrt(np.diag(it.UtU).astype(np.float64))
+        v = np.sqrt(np.diag(it.VtV).astype(np.float64))
+        size = np.sqrt(whole)
+        total = float(squares_U @ _balancing(u, v, size) + squares_V @ _balancing(v, u, size))
+    return float(np.sqrt(total) / whole**0.75)
+
+
+def _balancing(own: np.ndarray, other: np.ndarray, size: float) -> np.ndarray:
+    """Squared factors that take the gradient of columns of norm `own` to that of balanced ones; 0 for (0, 0)."""
+    lone = np.where(own > 0, own, np.divide(size, other, out=np.zeros_like(own), where=other > 0))
+    return np.divide(lone, other, out=np.zeros_like(own), where=other > 0)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is known about a pair of factors, whoever computed it.
+
+    Attributes
+    ----------
+    error : float
+        ||X - U Vᵀ||_F.
+    relative_error : float
+        error / ||X||_F.
+    lower_bound : float
+        Eckart-Young: no factorization of this rank, nonnegative or not, has a smaller error. Never above the true
+        bound; with an iterative SVD this holds with a probability above 1 - 1e-9.
+    ratio : float
+        error / lower_bound; where the bound is 0, 1 if the factorization is exact, else infinity.
+    gap : float
+        (error - lower_bound) / ||X||_F.
+    kkt : float
+        Scale-free KKT residual: norm of the projected gradient at column-balanced factors over ||X||^1.5.
+    kkt_max, kkt_sum : float
+        max and sum of gradient * factor over both balanced factors (the paper's delta_W and sigma_W).
+    min_gradient : float
+        Smallest entry of both gradients; not much below zero at a stationary point, where the factor is zero.
+    globally_optimal : bool
+        error <= (1 + 1e-6) lower_bound, in a problem without penalty: nobody can do better by more than that share.
+    exact : bool
+        error <= 1e-8 ||X|| (5e-7 in single precision), in a problem without penalty: U Vᵀ is X up to this share of it.
+    stationary : bool
+        kkt <= tol.
+    rank : int
+    dead_components : tuple of int
+        Components with a zero column in U or V.
+    tol : float
+        Tolerance behind `stationary`.
+    components : tuple of Component
+        Norm, share of ||X||², dead or duplicated, one for each component; `report()` prints them.
+    uniqueness : Uniqueness
+        Whether the factors are the only nonnegative ones of their product, up to order and scale: "unique",
+        "not unique" or "unknown", and why (the theorems are in `enmf.certificate.uniqueness`).
+    fixed : {"U", "V"} or None
+        The factor that was given and not to be optimized; the KKT figures are then those of the other one.
+    observed : int or None
+        Number of observed entries, of a problem with missing entries, weights or a ridge: error, shares and KKT figures
+        are then those of the observed entries, weighted, the ridge included in the KKT figures.
+    bound_skipped : bool
+        True where the bound was left out because it would have exceeded the time limit; `lower_bound` is 0 then, which
+        is a bound too.
+    """
+
+    error: float
+    relative_error: float
+    lower_bound: float
+    ratio: float
+    gap: float
+    kkt: float
+    kkt_max: float
+    kkt_sum: float
+    min_gradient: float
+    globally_optimal: bool
+    stationary: bool
+    rank: int
+    dead_components: tuple[int, ...]
+    tol: float
+    components: tuple[Component, ...] = ()
+    uniqueness: Uniqueness | None = None
+    fixed: str | None = None
+    observed: int | None = None
+    exact: bool = False
+    bound_skipped: bool = False
+
+    @property
+    def duplicated_components(self) -> tuple[int, ...]:
+        """Components that are parallel in U or in V to an earlier one: a smaller rank gives the same error."""
+        return tuple(c.index for c in self.components if c.duplicate_of is not None)
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values, for JSON."""
+        plain = asdict(self)
+        return {**plain, "dead_components": list(self.dead_components), "components": list(plain["components"])}
+
+    def report(self) -> str:
+        """The certificate and one line for each component."""
+        return f"{self}\n\n{component_table(self.components)}"
+
+    @property
+    def bounded(self) -> bool:
+        """Whether a bound is known, or none is needed because the factorization is exact."""
+        return self.lower_bound > 0 or self.globally_optimal or self.exact
+
+    def facts(self) -> list[tuple[str, str]]:
+        """What is known, in words: a name and a value each."""
+        known = self.bounded
+        optimal = f"yes: the error is within {PROVEN:.0e} of the bound" if self.globally_optimal else "not proven"
+        if self.exact and not self.globally_optimal:
+            optimal = "exact: UVᵀ is X up to rounding"
+        unknown = "not computed: it would have exceeded time_limit" if self.bound_skipped else "not known"
+        stationary = f"{'yes' if self.stationary else 'no'} (tolerance {self.tol:.0e})"
+        rows = [
+            ("rank", f"{self.rank}"),
+            ("error ||X - UVᵀ||", f"{self.error:.6g}   ({100 * self.relative_error:.4g} % of ||X||)"),
+            ("best possible (SVD bound)", f"{self.lower_bound:.6g}" if known else unknown),
+            ("error / bound", f"{self.ratio:.6f}" if known else "not known"),
+            ("KKT residual (scale-free)", f"{self.kkt:.2e}"),
+            ("KKT products (max, sum)", f"{self.kkt_max:.2e}, {self.kkt_sum:.2e}"),
+            ("stationary", stationary),
+            ("globally optimal", optimal),
+        ]
+        if self.observed is not None:
+            rows.insert(1, ("observed entries", f"{self.observed}; the figures are theirs"))
+        if self.uniqueness is not None:
+            rows.append(("unique up to order, scale", str(self.uniqueness)))
+        if self.dead_components:
+            rows.append(("dead components", counted(self.dead_components)))
+        if self.duplicated_components:
+            rows.append(("duplicated components", counted(self.duplicated_components)))
+        if self.fixed is not None:
+            rows.append(("fixed factor", f"{self.fixed}; the KKT figures are those of the other one"))
+        return rows
+
+    def __str__(self) -> str:
+        rows = self.facts()
+        width = max(len(name) for name, _ in rows)
+        return "\n".join(["Certificate", *(f"  {name:<{width}}  {value}" for name, value in rows)])
+
+    def _repr_html_(self) -> str:
+        return html_table("Certificate", self.facts())
+
+
+def make_certificate(it: Iterate, lower_bound: float, tol: float, fixed: str | None = None) -> Certificate:
+    """The certificate of an iterate with balanced columns; the products it has at hand are used."""
+    whole = float(np.sqrt(it.X.squared_norm()))
+    error = accurate_error(it)
+    exact = error <= exactness(it.X.dtype) * whole
+    of_U, of_V = it.measure_U(), it.measure_V()
+    kkt = scale_free_kkt(it, of_U, of_V, fixed)
+    free = [measure for measure, name in ((of_U, "U"), (of_V, "V")) if name != fixed]
+    lower_bound = min(lower_bound, error)  # rounding in the error must not put it below a bound it meets
+    alive = (np.diag(it.UtU) > 0) & (np.diag(it.VtV) > 0)
+    return Certificate(
+        error=error,
+        relative_error=error / whole if whole > 0 else 0.0,
+        lower_bound=lower_bound,
+        ratio=error / lower_bound if lower_bound > 0 else (1.0 if exact else float("inf")),
+        gap=(error - lower_bound) / whole if whole > 0 else 0.0,
+        kkt=kkt,
+        kkt_max=max(measure.largest_product for measure in free),
+        kkt_sum=sum(measure.sum_product for measure in free),
+        min_gradient=min(measure.smallest for measure in free),
+        globally_optimal=not it.penalty and error <= (1.0 + PROVEN) * lower_bound,
+        exact=not it.penalty and exact,
+        stationary=kkt <= tol,
+        rank=it.rank,
+        dead_components=tuple(np.flatnonzero(~alive).tolist()),
+        tol=tol,
+        components=describe_components(it),
+        uniqueness=uniqueness(it.U, it.V),
+        fixed=fixed,
+        observed=it.X.observed,
+    )
+
+
+def accurate_error(it: Iterate) -> float:
+    """||X - U Vᵀ||, from the products at hand where they give ten digits, else from the residual itself."""
+    if it.X.dtype == np.float64:
+        squared = it.squared_error()
+        if squared > TEN_DIGITS * it.X.squared_norm():
+            return float(np.sqrt(squared))
+    return float(np.sqrt(it.X.squared_residual(it.U, it.V, TEN_DIGITS)))
+
+
+def balance(it: Iterate, sort: bool = True, clear: bool = True) -> None:
+    """Columns with ||u_j|| = ||v_j||, largest first; to `clear` makes a component with a zero column zero in both."""
+    u = np.sqrt(np.diag(it.UtU).astype(np.float64))
+    v = np.sqrt(np.diag(it.VtV).astype(np.float64))
+    alive = (u > 0) & (v > 0)
+    if clear and not alive.all():
+        it.set_U(fortran(it.U * alive))
+        it.set_V(np.asfortranarray(np.where(alive, it.V, 0)))
+    size = np.where(alive, u * v, 0.0)
+    order = np.argsort(-size, kind="stable") if sort else np.arange(it.rank)
+    scale = np.ones(it.rank)
+    np.sqrt(np.divide(v, u, out=scale, where=alive), out=scale)
+    it.arrange(order, scale)

@@ -1,0 +1,339 @@
+"""X in blocks of rows that are never in memory all at once, or not on this machine.
+
+    X V = [X_1 V; ...; X_P V]          Xᵀ U = X_1ᵀ U_1 + ... + X_Pᵀ U_P          Xᵀ X Q = sum of X_pᵀ (X_p Q)
+
+The blocks are divided among parts, one for each thread of the workers (`enmf.distributed.engine`). U, X V and whatever
+else has n rows lives with the parts (`enmf.distributed.rows`); V, Gram matrices and what is r x r lives with the
+caller. An iteration of HALS is one task per part: it takes V, makes X V, moves U and sends back Xᵀ U and Uᵀ U, which
+also give the error. Where a KKT residual is wanted, another one before takes V, keeps X V, and sends back <X V, U> and
+the gradient of U. Blocks that fit into the memory at hand are read once and kept, others are read anew.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from enmf import parallel
+from enmf.distributed.blocks import Preparation, Survey
+from enmf.distributed.engine import Engine, Job, WorkersLost
+from enmf.distributed.parts import Instruction, Lost, Part
+from enmf.distributed.rows import Pieces, RowBlocks, Step, Value, program, resolved
+from enmf.distributed.sources import is_held
+from enmf.kernels import nnls
+from enmf.matrix.base import Matrix, largest_size, product_cost, repeats, row_blocks
+from enmf.matrix.dense import DenseMatrix
+from enmf.matrix.sparse import SparseMatrix
+
+LOSSES = 5  # rows that may be found missing in one pass, each time with another worker gone
+LONG = 3000  # steps that are remembered, and ...
+HEAVY = 1 << 28  # ... bytes of V in them; rows that are lost later begin anew at the V of that time
+
+
+class ChunkedMatrix(Matrix):
+    """Blocks of rows behind the interface of `Matrix`. `surveys` belong to the prepared blocks; none is empty.
+
+    `scattered`: products X V stay with the parts, as `RowBlocks`; False: they come here, for methods that need them so.
+    `lazy`: results of length n are Dask arrays.
+    """
+
+    def __init__(
+        self, blocks: Sequence[Any], surveys: Sequence[Survey], preparation: Preparation, engine: Engine, lazy: bool
+    ) -> None:
+        heights = [survey.shape[0] for survey in surveys]
+        super().__init__((sum(heights), surveys[0].shape[1]), preparation.dtype)
+        self.engine, self.lazy = engine, lazy or engine.client is not None
+        self.scattered = True
+        self.sparse = any(survey.sparse for survey in surveys)
+        self._nonzeros = sum(survey.nonzeros for survey in surveys)
+        self._squared_norm = float(sum(survey.squared_norm for survey in surveys))
+        self.blocks = list(blocks)
+        self.kept = engine.holds(sum(survey.nbytes for survey in surveys)) or any(map(is_held, blocks))
+        groups = _divide([survey.nbytes for survey in surveys], engine.slots())
+        tall = [[heights[i] for i in group] for group in groups]
+        engine.place([[blocks[i] for i in group] for group in groups], tall, preparation, self.kept)
+        self.heights = [sum(part) for part in tall]
+        self._values: weakref.WeakSet[Value] = weakref.WeakSet()
+        self._unused: list[int] = []  # rows that nobody refers to any more
+        self._V: np.ndarray | None = None
+        self._heavy = 0
+        weakref.finalize(self, engine.release)
+
+    def __copy__(self) -> ChunkedMatrix:
+        """For another run at the same time: the same parts, but rows of its own."""
+        other = type(self).__new__(type(self))
+        other.__dict__.update(self.__dict__, _values=weakref.WeakSet(), _unused=[])
+        return other
+
+    @property
+    def cost_per_column(self) -> float:
+        return product_cost(*self.shape, self._nonzeros)
+
+    @property
+    def allows_one_pass(self) -> bool:
+        """X V, sweeps of U and Xᵀ U in one task a part: one message to each worker and back."""
+        return self.scattered
+
+    def raw(self) -> Any:
+        raise TypeError("X is not in memory: this method or start needs it whole. Choose another one, such as 'enmf'")
+
+    # Rows -------------------------------------------------------------------------------------------------------------
+
+    def rows(self, function: Callable[..., Any], *arguments: Any, columns: int, dtype: Any) -> RowBlocks:
+        """Rows made by function(part, *arguments), when they are needed."""
+        inputs = [a.value for a in arguments if isinstance(a, RowBlocks)]
+        value = Value(Step(function, _steps(arguments)), inputs)
+        self._values.add(value)
+        weakref.finalize(value, self._unused.append, value.step.key).atexit = False
+        return RowBlocks(self, value, columns, dtype)
+
+    def own(self, U: Any) -> Any:
+        if isinstance(U, RowBlocks):
+            return U.astype(self.dtype, copy=False)
+        U = np.asfortranarray(U, dtype=self.dtype)
+        if not self.scattered:
+            return U
+        pieces = Pieces(np.split(U, np.cumsum(self.heights)[:-1]))
+        return self.rows(_given, pieces, columns=U.shape[1], dtype=U.dtype)
+
+    def public(self, U: Any) -> Any:
+        """Rows for the user: a Dask array where X is one or workers hold the rows, else an ndarray."""
+        if not isinstance(U, RowBlocks):
+            return np.ascontiguousarray(U)
+        if not self.lazy:
+            return np.ascontiguousarray(U.gather())
+        self.total(_nothing, U)
+        return self.engine.publish(U.value.step.key, self.heights, U.shape[1], U.dtype)
+
+    def total(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """The sum of function(part, *arguments) over the parts."""
+        return self._run(function, arguments, total=True)
+
+    def collect(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """function(part, *arguments) for each part."""
+        return self._run(function, arguments, total=False)
+
+    def _run(self, function: Callable[..., Any], arguments: tuple[Any, ...], total: bool) -> Any:
+        steps = _steps(arguments)
+        needed = [a for a in steps if isinstance(a, Step)]
+        for _ in range(LOSSES):
+            forget, self._unused[:] = list(self._unused), []
+            jobs = [
+                Job(p, program(needed, p), Instruction(function, resolved(steps, p))) for p in range(len(self.heights))
+            ]
+            try:
+                found = self.engine.run(jobs, forget, total)
+            except BaseException:
+                self._unused.extend(forget)
+                raise
+            if not isinstance(found, Lost):
+                self._stored(jobs)
+                return found
+            self._unused.extend(forget)
+            for value in self._values:
+                value.stored.difference_update(found.parts)
+            self.engine.find_homes()
+        raise WorkersLost("workers were lost faster than a pass over X could be repeated")
+
+    def _stored(self, jobs: Sequence[Job]) -> None:
+        made = {(one.key, job.part) for job in jobs for one in job.program if one.keep}
+        heavy = self._heavy > HEAVY
+        for value in list(self._values):
+            mine = {part for key, part in made if key == value.step.key}
+            if not mine:
+                continue
+            value.stored |= mine
+            if len(value.stored) == len(self.heights):
+                value.inputs = ()
+                if self.engine.client is None:
+                    value.step.begin_anew(_nothing)  # nobody can be lost
+                elif value.step.depth > LONG or (heavy and value.step.depth > LONG // 50):
+                    value.step.begin_anew(_best_for, self._V)
+                    self._heavy = 0
+
+    # Products ---------------------------------------------------------------------------------------------------------
+
+    def _times(self, V: np.ndarray) -> Any:
+        V = np.array(V, dtype=self.dtype, order="F")  # a copy: the caller changes V in place, and steps are remembered
+        self._V, self._heavy = V, self._heavy + V.nbytes
+        XV = self.rows(_times, V, columns=V.shape[1], dtype=self.dtype)
+        return XV if self.scattered else XV.gather()
+
+    def _transpose_times(self, U: Any) -> np.ndarray:
+        rows = U if isinstance(U, RowBlocks) else self._cut(U)
+        XtU, rows.value.gram = self.total(_transpose_times, rows)  # Uᵀ U is asked for next, as a rule
+        return XtU
+
+    def _cut(self, U: np.ndarray) -> RowBlocks:
+        pieces = Pieces(np.split(U, np.cumsum(self.heights)[:-1]))
+        return self.rows(_given, pieces, columns=U.shape[1], dtype=U.dtype)
+
+    def gram_times(self, Q: np.ndarray) -> np.ndarray:
+        """Both products on a block while it is at hand: X is read once, and nothing of length n travels."""
+        self.passes += 2
+        return self.total(_gram_times, Q)
+
+    def _gram_times_in_double(self, Q: np.ndarray) -> np.ndarray:
+        return self.total(_gram_times_in_double, Q)
+
+    def _compute_squared_norm(self) -> float:
+        raise AssertionError("known from the surveys")
+
+    def row_squares(self) -> np.ndarray:
+        return self._squares().gather()[:, 0]
+
+    def _squares(self) -> RowBlocks:
+        return self.rows(_row_squares, columns=1, dtype=np.float64)
+
+    def sample_rows(self, count: int, rng: np.random.Generator) -> Matrix:
+        found, weight = self.draw(self._squares(), _pick, (), count, rng)
+        return self._stacked(found, weight.astype(self.dtype))
+
+    def draw(
+        self, squares: RowBlocks, pick: Callable[..., Any], more: tuple[Any, ...], count: int, rng: np.random.Generator
+    ) -> tuple[list[Any], np.ndarray]:
+        """`enmf.matrix.base.draw` where the rows are: what pick(part, index, *more) gives, and the weights."""
+        squares, count = self._certain(squares, count)
+        edges = np.cumsum([0.0, *self.collect(_mass, squares)])
+        stride = edges[-1] / count
+        ticks = (np.arange(count) + rng.random()) * stride
+        last = int(np.flatnonzero(np.diff(edges))[-1])
+        owner = (np.searchsorted(edges, ticks, side="right") - 1).clip(0, last)
+        mine = Pieces([ticks[owner == part] for part in range(len(self.heights))])
+        found = self.collect(_draw, squares, mine, Pieces(edges[:-1].tolist()), pick, *more)
+        blocks = [block for part, _, _ in found for block in part]
+        size, times = (np.concatenate(column) for column in list(zip(*found))[1:])
+        return blocks, np.sqrt(times * stride / size)
+
+    def _certain(self, squares: RowBlocks, count: int) -> tuple[RowBlocks, int]:
+        """`enmf.matrix.base.certain` where the rows are."""
+        found = self.collect(_leading, squares, count)
+        total = sum(mass for mass, _ in found)
+        leading = np.sort(np.concatenate([values for _, values in found]))[::-1][:count]
+        if not repeats(leading, total, count):
+            return squares, count
+        cap, count = largest_size(leading, total, count)
+        return squares.make(_capped, squares, cap), count
+
+    def _rows(self, index: np.ndarray, weight: np.ndarray) -> Matrix:
+        edges = np.cumsum([0, *self.heights])
+        inside = Pieces([index[(index >= a) & (index < b)] - a for a, b in itertools.pairwise(edges)])
+        found = self.collect(_pick, inside)
+        return self._stacked([block for part in found for block in part], weight)
+
+    def _stacked(self, blocks: list[Any], weight: np.ndarray) -> Matrix:
+        if self.sparse:
+            stacked = sp.csr_array(sp.vstack(blocks, "csr"))
+            return SparseMatrix(sp.csr_array(sp.diags_array(weight) @ stacked))
+        return DenseMatrix(np.vstack(blocks) * weight[:, None])
+
+    def _squared_residual(self, U: Any, V: np.ndarray, share: float) -> float:
+        return float(self.total(_residual, U if isinstance(U, RowBlocks) else self._cut(U), V, share))
+
+    def gram(self) -> np.ndarray:
+        n, m = self.shape
+        if m <= n:
+            self.passes += 1
+            return self.total(_gram)
+        gram = np.empty((n, n))
+        for rows in row_blocks(n, m, 1 << 23):  # every block meets every other one
+            self.passes += 1
+            beside = self._rows(np.arange(n)[rows], np.ones(rows.stop - rows.start, self.dtype)).raw()
+            gram[:, rows] = np.vstack(self.collect(_cross, beside))
+        return gram
+
+
+def _divide(sizes: Sequence[int], count: int) -> list[list[int]]:
+    """Consecutive numbers of blocks in at most `count` groups of about the same size, none of them empty."""
+    middles = np.cumsum(sizes, dtype=np.float64) - np.asarray(sizes) / 2.0
+    whole = max(float(np.sum(sizes, dtype=np.float64)), 1.0)
+    owner = np.minimum((middles / whole * count).astype(int), count - 1)
+    return [np.flatnonzero(owner == number).tolist() for number in np.unique(owner)]
+
+
+def _steps(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(a.value.step if isinstance(a, RowBlocks) else a for a in arguments)
+
+
+# What parts do --------------------------------------------------------------------------------------------------------
+
+
+def _times(part: Part, V: np.ndarray) -> np.ndarray:
+    return part.times(V)
+
+
+def _transpose_times(part: Part, U: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return part.transpose_times(U), U.T @ U
+
+
+def _gram_times(part: Part, Q: np.ndarray) -> np.ndarray:
+    return part.gram_times(Q)
+
+
+def _gram(part: Part) -> np.ndarray:
+    return part.gram()
+
+
+def _cross(part: Part, others: Any) -> np.ndarray:
+    return part.cross(others)
+
+
+def _gram_times_in_double(part: Part, Q: np.ndarray) -> np.ndarray:
+    return part.gram_times_in_double(Q)
+
+
+def _residual(part: Part, U: np.ndarray, V: np.ndarray, share: float) -> float:
+    return part.squared_residual(U, V, share)
+
+
+def _given(part: Part, rows: np.ndarray) -> np.ndarray:
+    return rows
+
+
+def _nothing(part: Part, *_: Any) -> int:
+    return 0
+
+
+def _row_squares(part: Part) -> np.ndarray:
+    return part.row_squares()
+
+
+def _mass(part: Part, squares: np.ndarray) -> float:
+    return float(np.cumsum(squares[:, 0])[-1])
+
+
+def _leading(part: Part, squares: np.ndarray, count: int) -> tuple[float, np.ndarray]:
+    return _mass(part, squares), np.sort(squares[:, 0])[::-1][:count]
+
+
+def _capped(_: object, squares: np.ndarray, cap: float) -> np.ndarray:
+    return np.minimum(squares, cap)
+
+
+def _draw(
+    part: Part, squares: np.ndarray, ticks: np.ndarray, offset: float, pick: Callable[..., Any], *more: Any
+) -> tuple[list[Any], np.ndarray, np.ndarray]:
+    if len(ticks) == 0:
+        return [], np.empty(0), np.empty(0)
+    edges = np.cumsum(np.concatenate([[offset], squares[:, 0]]))[1:]
+    index = np.searchsorted(edges, ticks, side="right").clip(0, np.flatnonzero(squares)[-1])
+    index, times = np.unique(index, return_counts=True)
+    return pick(part, index, *more), squares[index, 0], times
+
+
+def _pick(part: Part, index: np.ndarray) -> list[Any]:
+    return part.pick(index) if len(index) else []
+
+
+def _best_for(part: Part, V: np.ndarray) -> np.ndarray:
+    """Rows of U that are best for this V."""
+    G = np.ascontiguousarray(V.T @ V, dtype=np.float64)
+    B = np.asfortranarray(part.times(V), dtype=np.float64)
+    F = np.zeros(B.shape, order="F")
+    parallel.run(nnls.nnls, parallel.even_bounds(len(F), len(G) ** 3 / 3.0), G, B.T, F.T)
+    return F.astype(V.dtype)

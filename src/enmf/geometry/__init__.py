@@ -1,0 +1,1 @@
+"""How factorizations relate: equivalence, and exact factorizations."""

@@ -1,0 +1,1 @@
+"""Files: reading, writing, and what is said about them."""

@@ -1,0 +1,1 @@
+"""The one run: its options, loop, clock and limits."""

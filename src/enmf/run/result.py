@@ -1,0 +1,95 @@
+"""What `enmf.factorize` returns."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from enmf.certificate.certificate import Certificate
+from enmf.certificate.notebook import html_table
+from enmf.linalg.rotation import Rotation
+from enmf.linalg.svd import Spectrum
+from enmf.run.trace import Phase, Trace
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@dataclass(frozen=True)
+class Result:
+    """Factors of X ~ U Vᵀ with everything that is known about them.
+
+    Attributes
+    ----------
+    U, V : ndarray of shape (n, r) and (m, r)
+        Nonnegative. Columns are balanced, ||u_j|| = ||v_j||, and sorted by decreasing size (unless a penalty, which
+        depends on the scale of the columns, was given: then only sorted).
+    error : float
+        ||X - U Vᵀ||_F.
+    status : str
+        Why the run ended, see `enmf.run.stopping`.
+    n_iter : int
+        Descent iterations.
+    certificate : Certificate
+    trace : Trace
+        One row an iteration; `trace.to_frame()` gives a DataFrame.
+    phases : dict of Phase
+        Seconds, passes over X and iterations of each phase.
+    rotation : Rotation or None
+        How far the rotation of the exterior method came.
+    spectrum : Spectrum or None
+        The SVD that was computed, in the units of the work matrix.
+    settings : dict
+        Method, limits, seed and options of the run, as plain values.
+    row_names, feature_names : list of str or None
+        Names of the rows and columns of X, where it was a pandas or polars frame.
+    """
+
+    U: np.ndarray
+    V: np.ndarray
+    status: str
+    n_iter: int
+    certificate: Certificate
+    trace: Trace = field(repr=False)
+    phases: dict[str, Phase] = field(repr=False)
+    rotation: Rotation | None = field(default=None, repr=False)
+    spectrum: Spectrum | None = field(default=None, repr=False)
+    settings: dict[str, Any] = field(default_factory=dict, repr=False)
+    row_names: list[str] | None = field(default=None, repr=False)
+    feature_names: list[str] | None = field(default=None, repr=False)
+
+    @property
+    def error(self) -> float:
+        return self.certificate.error
+
+    def report(self, path: str | os.PathLike[str], X: Any = None, **options: Any) -> str:
+        """Write one offline HTML page for a person; returns its path.
+
+        With X (what was factorized) the page also says where the residual is large, and takes the names of a DataFrame.
+        The options are those of `enmf.report.write`: row_names, column_names, image_shape, kind, title, command,
+        source.
+        """
+        from enmf.report import write
+
+        return write(path, self, X, **options)
+
+    def components_frame(self, names: Any = None) -> pandas.DataFrame:
+        """The components as a DataFrame, see `enmf.components_frame`."""
+        from enmf.report.interpretation import components_frame
+
+        return components_frame(self, names)
+
+    def _repr_html_(self) -> str:
+        size = f"{len(self.U)} x {len(self.V)}"
+        how = [("status", self.status), ("iterations", str(self.n_iter)), ("shape of X", size)]
+        return html_table("Result", how + self.certificate.facts())
+
+    def __repr__(self) -> str:
+        c = self.certificate
+        return (
+            f"Result(rank={self.U.shape[1]}, status={self.status!r}, error={c.error:.6g}, "
+            f"relative_error={c.relative_error:.4g}, ratio={c.ratio:.6g}, kkt={c.kkt:.1e}, n_iter={self.n_iter})"
+        )

@@ -1,0 +1,1 @@
+"""scikit-learn's view: parameters and fitted attributes, no algorithm."""

@@ -1,0 +1,430 @@
+"""scikit-learn's view: parameters and fitted attributes, no algorithm.
+
+In scikit-learn's words X ~ W H with W = U and H = Vᵀ: samples in rows, `components_` is H.
+"""
+
+from __future__ import annotations
+
+import os
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from enmf import parallel
+from enmf.api import registry
+from enmf.api.factorize import DEFAULTS, factorize_problem
+from enmf.linalg.nnls import solve_nnls
+from enmf.problem.state import penalized
+from enmf.problem.validation import (
+    Problem,
+    as_numbers,
+    check_given,
+    check_limits,
+    check_penalty,
+    check_problem,
+    check_threads,
+    warn_outside,
+)
+
+AUTO_COMPONENTS = 10
+SOLVERS = {"cd": "hals"}  # scikit-learn's names for methods of ours
+NONNEGATIVE = Interval(Real, 0, np.inf, closed="left")
+LIMITS: dict[str, list[Any]] = {  # parameters that ENMF and ENMC share
+    "tol": [NONNEGATIVE],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "random_state": [
+        Interval(Integral, 0, None, closed="left"),
+        np.random.RandomState,
+        np.random.Generator,
+        np.random.SeedSequence,
+        None,
+    ],
+    "time_limit": [Interval(Real, 0, None, closed="left"), None],
+    "target_error": [Interval(Real, 0, None, closed="left"), None],
+    "callback": [callable, None],
+    "n_threads": [Interval(Integral, 1, None, closed="left"), None],
+    "verbose": ["verbose"],
+    "options": [dict, None],
+}
+
+
+class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Nonnegative matrix factorization by the exterior method; takes the place of `sklearn.decomposition.NMF`.
+
+    Parameters
+    ----------
+    n_components : int or "auto"
+        Rank. "auto": 10, or the smaller side of X if that is less, or the rank of custom factors.
+    init : str or None
+        A name of `enmf.initializations()`, or "custom" with W and H given to `fit` or `fit_transform`. Default:
+        "exterior" for the solver "enmf", else "nndsvdar".
+    solver : str
+        "enmf", or another name of `enmf.methods()`; scikit-learn's "cd" is "hals".
+    beta_loss : {"frobenius", 2}
+        Only the Frobenius norm.
+    tol : float
+        Scale-free KKT residual at which the fit has converged, the same for every solver and start.
+    max_iter : int
+    random_state : int, RandomState, Generator or None
+    alpha_W, alpha_H : float
+        Weights of the penalties, scaled as in scikit-learn; alpha_H "same" means alpha_W.
+    l1_ratio : float
+        Share of the penalty that is l1 (the rest is l2).
+    verbose : int
+        Show progress.
+    shuffle : bool
+        Accepted for compatibility; the order of the coordinates does not matter here.
+    time_limit, target_error, callback, n_threads, preset : optional
+        See `enmf.factorize`.
+    memory_limit, checkpoint : optional
+        See `enmf.factorize`; the limit holds for `transform` and `score` too.
+    warm_start : bool
+        Start from the last solution if it fits X.
+    options : dict, optional
+        Further options of `enmf.factorize`.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        H, largest component first (by ||w_j|| ||h_j||), scaled such that ||w_j|| = ||h_j|| before the last solve for W.
+    n_components_, n_iter_, n_features_in_ : int
+    reconstruction_err_ : float
+        ||X - W H||_F.
+    certificate_ : Certificate
+        Of W and H: distance to the best possible error, KKT residual.
+    status_ : str
+    trace_ : Trace
+    phases_ : dict of Phase
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from enmf import ENMF
+    >>> X = load_digits().data
+    >>> model = ENMF(n_components=10, random_state=0)
+    >>> W = model.fit_transform(X)
+    >>> W.shape, model.components_.shape
+    ((1797, 10), (10, 64))
+    >>> bool(model.score(X) > 0.85)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **LIMITS,
+        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
+        "init": [StrOptions({*registry.initializations(), "custom"}), None],
+        "solver": [StrOptions({*registry.methods(), *SOLVERS})],
+        "alpha_W": [NONNEGATIVE],
+        "alpha_H": [NONNEGATIVE, StrOptions({"same"})],
+        "l1_ratio": [Interval(Real, 0, 1, closed="both")],
+        "shuffle": ["boolean"],
+        "preset": [StrOptions({"paper"}), None],
+        "warm_start": ["boolean"],
+        "memory_limit": [Interval(Integral, 1, None, closed="left"), str, None],
+        "checkpoint": [str, os.PathLike, None],
+    }
+
+    def __init__(
+        self,
+        n_components: int | str = "auto",
+        *,
+        init: str | None = None,
+        solver: str = "enmf",
+        beta_loss: str | float = "frobenius",
+        tol: float = DEFAULTS.tol,
+        max_iter: int = DEFAULTS.max_iter,
+        random_state: Any = None,
+        alpha_W: float = 0.0,
+        alpha_H: float | str = "same",
+        l1_ratio: float = 0.0,
+        verbose: int = 0,
+        shuffle: bool = False,
+        time_limit: float | None = None,
+        target_error: float | None = None,
+        callback: Any = None,
+        n_threads: int | None = None,
+        preset: str | None = None,
+        warm_start: bool = False,
+        options: dict[str, Any] | None = None,
+        memory_limit: int | str | None = None,
+        checkpoint: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.init = init
+        self.solver = solver
+        self.beta_loss = beta_loss
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.alpha_W = alpha_W
+        self.alpha_H = alpha_H
+        self.l1_ratio = l1_ratio
+        self.verbose = verbose
+        self.shuffle = shuffle
+        self.time_limit = time_limit
+        self.target_error = target_error
+        self.callback = callback
+        self.n_threads = n_threads
+        self.preset = preset
+        self.warm_start = warm_start
+        self.options = options
+        self.memory_limit = memory_limit
+        self.checkpoint = checkpoint
+
+    def fit(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> ENMF:
+        """Learn the components of X.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : ignored
+        W, H : array-like, optional
+            Start for init="custom".
+        """
+        self._fit(X, W, H)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> np.ndarray:
+        """Learn the components of X and return W."""
+        return self._fit(X, W, H)
+
+    def transform(self, X: Any) -> np.ndarray:
+        """W for the learnt components: nonnegative least squares, solved to optimality."""
+        problem = self._checked(X)
+        with parallel.limit(check_threads(self.n_threads)):
+            return solve_W(problem, self.components_, self._weights(problem))
+
+    def _checked(self, X: Any) -> Problem:
+        """X for the learnt components."""
+        check_is_fitted(self)
+        problem = check_problem(X, memory_limit=self.memory_limit)
+        validate_data(self, X=_with_shape(X, problem), reset=False, skip_check_array=True)
+        return problem
+
+    def _weights(self, problem: Problem) -> dict[str, float]:
+        return penalty_weights(self.alpha_W, self.alpha_H, self.l1_ratio, *problem.X.shape)
+
+    def inverse_transform(self, X: Any) -> np.ndarray:
+        """W H for given W."""
+        check_is_fitted(self)
+        W = X if sp.issparse(X) or hasattr(X, "iloc") else as_numbers(X, "W")  # a DataFrame keeps its index
+        if W.ndim != 2 or W.shape[1] != self.n_components_:
+            raise ValueError(f"W must have shape (n_samples, {self.n_components_}), got {W.shape}")
+        return W @ self.components_
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Share of ||X||² that the components explain: 1 - ||X - W H||² / ||X||², with the best W. Higher is better."""
+        problem = self._checked(X)
+        whole = problem.X.squared_norm()
+        if whole == 0.0:
+            return 1.0
+        with parallel.limit(check_threads(self.n_threads)):
+            U, V = best_factors(problem, self.components_, self._weights(problem))
+            return 1.0 - problem.X.squared_residual(U, V) / whole
+
+    def components_frame(self, names: Any = None) -> Any:
+        """The components as a DataFrame with the names of the features, see `enmf.components_frame`."""
+        from enmf.report.interpretation import components_frame
+
+        check_is_fitted(self)
+        return components_frame(self, names)
+
+    def report(self, path: str | os.PathLike[str], X: Any = None, **options: Any) -> str:
+        """Write one offline HTML page about the fit; returns its path.
+
+        X is what the model was fitted to; without it the page is about the components only.
+        The options are those of `enmf.report.write`: row_names, column_names, image_shape, kind, title, command,
+        source.
+        """
+        from enmf.report import write_model
+
+        check_is_fitted(self)
+        W = np.zeros((0, self.n_components_)) if X is None else self.transform(X)
+        return write_model(path, self, W, X, options)
+
+    def _fit(self, X: Any, W: Any, H: Any) -> np.ndarray:
+        self._validate_params()
+        check_loss(self.beta_loss)
+        stopping = check_limits(self.tol, self.max_iter, self.time_limit, self.target_error)
+        problem = check_problem(X, memory_limit=self.memory_limit)
+        validate_data(self, X=_with_shape(X, problem), skip_check_array=True)
+        n, m = problem.X.shape
+        start = self._start(W, H, problem)
+        result = factorize_problem(
+            problem,
+            self._rank(n, m, start),
+            SOLVERS.get(self.solver, self.solver),
+            init=start,
+            stopping=stopping,
+            random_state=self.random_state,
+            n_threads=check_threads(self.n_threads),
+            callback=self.callback,
+            verbose=self.verbose,
+            preset=self.preset,
+            bound=True,
+            exact_U=True,
+            options={**penalty_weights(self.alpha_W, self.alpha_H, self.l1_ratio, n, m), **(self.options or {})},
+            checkpoint=self.checkpoint,
+            rank_name="n_components",
+        )
+        self.components_ = np.ascontiguousarray(result.V.T)
+        self.n_components_ = len(self.components_)
+        self.n_iter_ = max(1, result.n_iter)
+        self.status_ = result.status
+        self.certificate_ = result.certificate
+        self.reconstruction_err_ = result.error
+        self.trace_ = result.trace
+        self.phases_ = result.phases
+        if self.warm_start:
+            self._last_W = result.U
+        return result.U
+
+    def _start(self, W: Any, H: Any, problem: Problem) -> Any:
+        n, m = problem.X.shape
+        if self.init == "custom":
+            if W is None or H is None:
+                raise ValueError("init='custom' needs both W and H, given to fit or fit_transform")
+            rank = None if self.n_components in ("auto", None) else self.n_components
+            H = check_given(H, "H", (rank, m), problem.X.dtype)
+            return check_given(W, "W", (n, len(H)), problem.X.dtype), H.T
+        if W is not None or H is not None:
+            warn_outside(
+                "When init!='custom', provided W or H are ignored. Set init='custom' to use them as initialization.",
+                RuntimeWarning,
+            )
+        last = getattr(self, "_last_W", None)
+        fits = last is not None and (len(last), self.components_.shape[1]) == (n, m) and last.any()
+        return (last, self.components_.T) if self.warm_start and fits else self.init
+
+    def _rank(self, n: int, m: int, start: Any) -> int:
+        if self.n_components is None or (isinstance(self.n_components, str) and self.n_components == "auto"):
+            if isinstance(start, tuple):
+                return int(start[0].shape[1])
+            return min(AUTO_COMPONENTS, n, m)
+        return self.n_components  # type: ignore[return-value]
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _with_shape(X: Any, problem: Problem) -> Any:
+    """What scikit-learn may ask for the number of features: X, or what a name stands for."""
+    return problem.X if isinstance(X, (str, Path)) else X
+
+
+def non_negative_factorization(
+    X: Any,
+    W: Any = None,
+    H: Any = None,
+    n_components: int | str = "auto",
+    *,
+    init: str | None = None,
+    update_H: bool = True,
+    solver: str = "enmf",
+    beta_loss: str | float = "frobenius",
+    tol: float = DEFAULTS.tol,
+    max_iter: int = DEFAULTS.max_iter,
+    alpha_W: float = 0.0,
+    alpha_H: float | str = "same",
+    l1_ratio: float = 0.0,
+    random_state: Any = None,
+    verbose: int = 0,
+    shuffle: bool = False,
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """W, H and the number of iterations, with scikit-learn's signature.
+
+    With update_H=False, W is solved to optimality for the given H. Parameters as for `ENMF`.
+
+    Examples
+    --------
+    >>> import enmf
+    >>> W, H, n_iter = enmf.non_negative_factorization([[1.0, 1.0], [2.0, 1.0], [3.0, 1.2]], n_components=1)
+    >>> W.shape, H.shape
+    ((3, 1), (1, 2))
+    """
+    model = ENMF(
+        n_components,
+        init=init,
+        solver=solver,
+        beta_loss=beta_loss,
+        tol=tol,
+        max_iter=max_iter,
+        alpha_W=alpha_W,
+        alpha_H=alpha_H,
+        l1_ratio=l1_ratio,
+        random_state=random_state,
+        verbose=verbose,
+        shuffle=shuffle,
+    )
+    if not update_H:
+        return _with_fixed_H(model, X, W, H)
+    W = model.fit_transform(X, W=W, H=H)
+    return W, model.components_, model.n_iter_
+
+
+def _with_fixed_H(model: ENMF, X: Any, W: Any, H: Any) -> tuple[np.ndarray, np.ndarray, int]:
+    """The best W for a given H."""
+    model._validate_params()
+    check_loss(model.beta_loss)
+    if H is None:
+        raise ValueError("update_H=False needs H, the components to keep")
+    if W is not None:
+        warn_outside("When update_H=False, the provided initial W is not used.", RuntimeWarning)
+    problem = check_problem(X)
+    rank = None if model.n_components in ("auto", None) else model.n_components
+    H = check_given(H, "H", (rank, problem.X.shape[1]), problem.X.dtype)
+    return solve_W(problem, H, model._weights(problem)), H, 1
+
+
+def solve_W(problem: Problem, H: np.ndarray, weights: dict[str, float]) -> np.ndarray:
+    """argmin over W >= 0 of ||X - W H||, plus the penalty on W, in the user's units."""
+    U, _ = best_factors(problem, H, weights)
+    return problem.X.public(U * np.asarray(np.sqrt(problem.scale), problem.X.dtype))
+
+
+def best_factors(problem: Problem, H: np.ndarray, weights: dict[str, float]) -> tuple[np.ndarray, np.ndarray]:
+    """The best U for V = Hᵀ, and V, both in the units of the problem."""
+    X = problem.X
+    V = np.asfortranarray(H.T.astype(X.dtype) / np.asarray(np.sqrt(problem.scale), X.dtype))
+    penalty = check_penalty(problem, **weights)
+    return solve_nnls(*penalized(V.T @ V, X.times(V), penalty.l1_U, penalty.l2_U)), V
+
+
+def penalty_weights(alpha_W: float, alpha_H: float | str, l1_ratio: float, n: int, m: int) -> dict[str, float]:
+    """Weights of our penalty from scikit-learn's: alpha_W counts once for each feature, alpha_H for each sample."""
+    if isinstance(alpha_H, str):  # "same"
+        alpha_H = alpha_W
+    if (alpha_W > 0) != (alpha_H > 0):
+        warn_outside(
+            "only one of alpha_W and alpha_H is positive: the penalty can be escaped by scaling the other factor up. "
+            "Set both, or alpha_H='same'"
+        )
+    return {
+        "l1_U": m * alpha_W * l1_ratio,
+        "l2_U": m * alpha_W * (1.0 - l1_ratio),
+        "l1_V": n * alpha_H * l1_ratio,
+        "l2_V": n * alpha_H * (1.0 - l1_ratio),
+    }
+
+
+def check_loss(beta_loss: Any) -> None:
+    if beta_loss not in ("frobenius", 2):
+        raise ValueError(
+            f"beta_loss={beta_loss!r} is not available: enmf minimizes the Frobenius norm (beta_loss='frobenius'). "
+            "For other losses use sklearn.decomposition.NMF(solver='mu')"
+        )
