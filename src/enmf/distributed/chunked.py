@@ -28,6 +28,8 @@ from enmf.distributed.sources import is_held
 from enmf.kernels import nnls
 from enmf.matrix.base import Matrix, largest_size, product_cost, repeats, row_blocks
 from enmf.matrix.dense import DenseMatrix
+from enmf.matrix.factor import collect, gather, inner
+from enmf.matrix.measure import GradientMeasure, measure_rows, together
 from enmf.matrix.sparse import SparseMatrix
 
 LOSSES = 5  # rows that may be found missing in one pass, each time with another worker gone
@@ -38,7 +40,7 @@ HEAVY = 1 << 28  # ... bytes of V in them; rows that are lost later begin anew a
 class ChunkedMatrix(Matrix):
     """Blocks of rows behind the interface of `Matrix`. `surveys` belong to the prepared blocks; none is empty.
 
-    `scattered`: products X V stay with the parts, as `RowBlocks`; False: they come here, for methods that need them so.
+    Products X V stay with the parts, as `RowBlocks`; `gathered()` is the same X for methods that need them here.
     `lazy`: results of length n are Dask arrays.
     """
 
@@ -48,10 +50,9 @@ class ChunkedMatrix(Matrix):
         heights = [survey.shape[0] for survey in surveys]
         super().__init__((sum(heights), surveys[0].shape[1]), preparation.dtype)
         self.engine, self.lazy = engine, lazy or engine.client is not None
-        self.scattered = True
         self.sparse = any(survey.sparse for survey in surveys)
         self._nonzeros = sum(survey.nonzeros for survey in surveys)
-        self._squared_norm = float(sum(survey.squared_norm for survey in surveys))
+        self.memo["_squared_norm"] = float(sum(survey.squared_norm for survey in surveys))
         self.blocks = list(blocks)
         self.kept = engine.holds(sum(survey.nbytes for survey in surveys)) or any(map(is_held, blocks))
         groups = _divide([survey.nbytes for survey in surveys], engine.slots())
@@ -76,8 +77,11 @@ class ChunkedMatrix(Matrix):
 
     @property
     def allows_one_pass(self) -> bool:
-        """X V, sweeps of U and Xᵀ U in one task a part: one message to each worker and back."""
-        return self.scattered
+        """X V, sweeps of U and Xᵀ U in one task per part: one message to each worker and back."""
+        return True
+
+    def gathered(self) -> Matrix:
+        return GatheredMatrix.of(self)
 
     def raw(self) -> Any:
         raise TypeError("X is not in memory: this method or start needs it whole. Choose another one, such as 'enmf'")
@@ -95,11 +99,7 @@ class ChunkedMatrix(Matrix):
     def own(self, U: Any) -> Any:
         if isinstance(U, RowBlocks):
             return U.astype(self.dtype, copy=False)
-        U = np.asfortranarray(U, dtype=self.dtype)
-        if not self.scattered:
-            return U
-        pieces = Pieces(np.split(U, np.cumsum(self.heights)[:-1]))
-        return self.rows(_given, pieces, columns=U.shape[1], dtype=U.dtype)
+        return self._cut(np.asfortranarray(U, dtype=self.dtype))
 
     def public(self, U: Any) -> Any:
         """Rows for the user: a Dask array where X is one or workers hold the rows, else an ndarray."""
@@ -161,13 +161,32 @@ class ChunkedMatrix(Matrix):
     def _times(self, V: np.ndarray) -> Any:
         V = np.array(V, dtype=self.dtype, order="F")  # a copy: the caller changes V in place, and steps are remembered
         self._V, self._heavy = V, self._heavy + V.nbytes
-        XV = self.rows(_times, V, columns=V.shape[1], dtype=self.dtype)
-        return XV if self.scattered else XV.gather()
+        return self.rows(_times, V, columns=V.shape[1], dtype=self.dtype)
 
     def _transpose_times(self, U: Any) -> np.ndarray:
-        rows = U if isinstance(U, RowBlocks) else self._cut(U)
-        XtU, rows.value.gram = self.total(_transpose_times, rows)  # Uᵀ U is asked for next, as a rule
-        return XtU
+        return self._with_gram(U)[0]
+
+    def product(self, side: int, C: Any) -> tuple[Any, np.ndarray | None]:
+        """Uᵀ U comes along with Xᵀ U: one message for both."""
+        if side == 0:
+            return self.times(C), None
+        self.passes += 1
+        return self._with_gram(C)
+
+    def _with_gram(self, U: Any) -> tuple[np.ndarray, np.ndarray]:
+        return self.total(_transpose_times, U if isinstance(U, RowBlocks) else self._cut(U))
+
+    def prepare(self, state: Any, kkt: bool) -> None:
+        """One message brings what the error and, with `kkt`, the KKT residual need of the rows: <X V, U> and the
+        gradient of U."""
+        half = state.halves[0]
+        XV = half.product
+        if not kkt:
+            state.joint["cross"] = inner(XV, half.F)
+            return
+        found = collect(_meet, XV, half.F, *half.normal())
+        state.joint["cross"] = sum(cross for cross, _ in found)
+        state.joint["gradient", 0] = together([measure for _, measure in found])
 
     def _cut(self, U: np.ndarray) -> RowBlocks:
         pieces = Pieces(np.split(U, np.cumsum(self.heights)[:-1]))
@@ -248,6 +267,30 @@ class ChunkedMatrix(Matrix):
         return gram
 
 
+class GatheredMatrix(ChunkedMatrix):
+    """X in blocks, for methods that need U and X V here."""
+
+    allows_one_pass = False  # type: ignore[assignment]
+
+    @classmethod
+    def of(cls, X: ChunkedMatrix) -> GatheredMatrix:
+        other = cls.__new__(cls)
+        other.__dict__.update(X.__dict__, whole=X)  # the same parts, rows and ledger, and X itself, which owns the parts
+        return other
+
+    def gathered(self) -> Matrix:
+        return self
+
+    def own(self, U: Any) -> np.ndarray:
+        return np.asfortranarray(gather(U), dtype=self.dtype)
+
+    def _times(self, V: np.ndarray) -> np.ndarray:
+        return super()._times(V).gather()
+
+    product = Matrix.product
+    prepare = Matrix.prepare
+
+
 def _divide(sizes: Sequence[int], count: int) -> list[list[int]]:
     """Consecutive numbers of blocks in at most `count` groups of about the same size, none of them empty."""
     middles = np.cumsum(sizes, dtype=np.float64) - np.asarray(sizes) / 2.0
@@ -269,6 +312,10 @@ def _times(part: Part, V: np.ndarray) -> np.ndarray:
 
 def _transpose_times(part: Part, U: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return part.transpose_times(U), U.T @ U
+
+
+def _meet(XV: np.ndarray, U: np.ndarray, G: np.ndarray, B: np.ndarray) -> tuple[float, GradientMeasure]:
+    return inner(XV, U), measure_rows(U, G, B)
 
 
 def _gram_times(part: Part, Q: np.ndarray) -> np.ndarray:

@@ -10,7 +10,6 @@ steps: the same products, the same sweeps, the same rows.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import weakref
 from collections.abc import Callable, Iterable
@@ -51,9 +50,6 @@ class Value:
     def __init__(self, step: Step, inputs: Iterable[Value]) -> None:
         self.step, self.inputs = step, tuple(inputs)  # inputs must live until the rows are made
         self.stored: set[int] = set()
-        self.gram: np.ndarray | None = None
-        self.inner: tuple[Callable[[], Value | None], float] | None = None
-        self.gradient: tuple[Callable[[], Value | None], np.ndarray, Any] | None = None  # as a right side, for whom
         step.value = weakref.ref(self)
 
 
@@ -147,14 +143,6 @@ class RowBlocks(np.lib.mixins.NDArrayOperatorsMixin):
         found, weight = self.home.draw(self.make(_squares, self), _pick, (self,), count, rng)
         return np.asfortranarray(np.vstack(found) * weight[:, None].astype(self.dtype))
 
-    def inner(self, other: RowBlocks) -> float:
-        """<self, other>; kept as long as both are the same."""
-        known = self.value.inner
-        if known is None or known[0]() is not other.value:
-            known = weakref.ref(other.value), self.home.total(_inner, self, other)
-            self.value.inner = known
-        return known[1]
-
 
 class Transposed:
     """The transpose of `RowBlocks`, for products."""
@@ -170,46 +158,10 @@ class Transposed:
             return NotImplemented
         if rows.wide and rows.value is other.value:
             return rows.home.total(_wide_gram, rows)
-        if rows.value is not other.value:
-            return rows.home.total(_product, rows, other)
-        if rows.value.gram is None:
-            rows.value.gram = rows.home.total(_product, rows, rows)
-        return rows.value.gram
+        return rows.home.total(_product, rows, other)
 
     def __rmatmul__(self, small: np.ndarray) -> Transposed:
         return Transposed(self.T @ small.T)
-
-
-def by_rows(function: Callable[..., Any]) -> Callable[..., Any]:
-    """For a function that makes each row of its result from that row of its arguments, and from small arguments."""
-
-    @functools.wraps(function)
-    def called(*arguments: Any) -> Any:
-        rows = next((a for a in arguments if isinstance(a, RowBlocks)), None)
-        return function(*arguments) if rows is None else rows.make(_call, called, *arguments)
-
-    return called
-
-
-def inner(A: Any, B: Any) -> float:
-    """<A, B> accumulated in double precision."""
-    if isinstance(A, RowBlocks):
-        return A.inner(B)
-    if A.dtype == np.float64:
-        return float(np.vdot(A.T, B.T))
-    return float(np.einsum("ij,ij->", A.T, B.T, dtype=np.float64))
-
-
-@by_rows
-def fortran(F: np.ndarray) -> np.ndarray:
-    """F in Fortran order, wherever it lives."""
-    return np.asfortranarray(F)
-
-
-@by_rows
-def beside(*arrays: np.ndarray) -> np.ndarray:
-    """Arrays with the same rows side by side."""
-    return np.hstack(arrays)
 
 
 def program(steps: Iterable[Step], part: int) -> list[Instruction]:
@@ -248,10 +200,6 @@ def _first(argument: Any) -> Any:
 # What parts do with rows ----------------------------------------------------------------------------------------------
 
 
-def _call(part: Part, function: Callable[..., Any], *arguments: Any) -> Any:
-    return function(*arguments)
-
-
 def _elementwise(part: Part, ufunc: np.ufunc, *arguments: Any) -> np.ndarray:
     return ufunc(*arguments)
 
@@ -278,10 +226,6 @@ def _column_max(part: Part, F: np.ndarray) -> np.ndarray:
 
 def _product(part: Part, A: np.ndarray, B: np.ndarray) -> np.ndarray:
     return A.T @ B
-
-
-def _inner(part: Part, A: np.ndarray, B: np.ndarray) -> float:
-    return inner(A, B)
 
 
 def _wide_gram(part: Part, F: np.ndarray) -> np.ndarray:

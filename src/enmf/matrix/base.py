@@ -6,36 +6,142 @@ is the r x n array the kernels work on.
 
 from __future__ import annotations
 
+import copy
+import threading
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from enmf.kernels.sweep import BLOCK
+from enmf.matrix.factor import gather, inner
+from enmf.matrix.sweeps import RowSteps, Sweep, gradient_steps, product_then_sweep
+from enmf.parallel import matmul
 
 BLOCK_BYTES = 1 << 19  # of a block of rows that stays in the cache
 
+Value = TypeVar("Value")
 
-class Momentum(NamedTuple):
-    """Extrapolation of a factor: F becomes max(0, F + beta (F - old)), and `old` what F was."""
 
-    old: np.ndarray
-    beta: float
+class Ledger:
+    """How often a run has touched the data."""
+
+    passes = 0
+
+
+class Memo(dict[str, Any]):
+    """What has been computed about the data once; all views of them share it, also between threads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock = threading.RLock()
+
+
+class once(Generic[Value]):
+    """A property that is computed when first asked for and kept in the memo of the matrix."""
+
+    def __init__(self, compute: Callable[[Any], Value]) -> None:
+        self.compute, self.name = compute, compute.__name__
+
+    def __get__(self, X: Any, owner: Any = None) -> Value:
+        memo = X.memo
+        if self.name not in memo:
+            with memo.lock:
+                if self.name not in memo:
+                    memo[self.name] = self.compute(X)
+        return memo[self.name]
 
 
 class Matrix(ABC):
-    """An n x m matrix X seen through its products; `passes` counts how often the data were touched."""
+    """An n x m matrix X seen through its products; `passes` counts how often the data were touched.
+
+    Methods that take a `half` see one side of a factorization (`enmf.problem.state.Half`): its factor F, the other one
+    C, and what is known about them.
+    """
 
     shape: tuple[int, int]
     dtype: np.dtype
     holds_data = True  # False: products cost no pass over data
+    complete = True  # False: entries are missing or weighted, and every row has normal equations of its own
     observed: int | None = None  # number of observed entries, where others may be missing
-    passes = 0
 
     def __init__(self, shape: tuple[int, int], dtype: np.dtype) -> None:
         self.shape = shape
         self.dtype = np.dtype(dtype)
-        self._squared_norm: float | None = None
+        self.ledger, self.memo = Ledger(), Memo()
+
+    @property
+    def passes(self) -> int:
+        return self.ledger.passes
+
+    @passes.setter
+    def passes(self, count: int) -> None:
+        self.ledger.passes = count
+
+    def counted(self) -> Any:
+        """The same data with a ledger of its own, for another run at the same time."""
+        other = copy.copy(self)
+        other.ledger = Ledger()
+        return other
+
+    def gathered(self) -> Matrix:
+        """The same data for methods that need all rows of U and X V here."""
+        return self
+
+    def product(self, side: int, C: Any) -> tuple[Any, np.ndarray | None]:
+        """X C (side 0) or Xᵀ C (side 1), and Cᵀ C where it comes along for nothing."""
+        return (self.times if side == 0 else self.transpose_times)(C), None
+
+    # The half-step, and what is measured between half-steps ------------------------------------------------------------
+
+    def half_step(self, half: Any, how: Sweep) -> None:
+        """Sweeps of half.F while the other factor is held, then extrapolation, in place."""
+        product_then_sweep(half, how)
+
+    def gradient_steps(self, half: Any, how: RowSteps) -> None:
+        """Projected gradient steps of the rows of half.F, in place."""
+        gradient_steps(half.F, *half.normal(), how)
+        half.changed()
+
+    def wall(self, half: Any, relative: float) -> float:
+        """A wall in the unit of the Gram matrix from one relative to its mean diagonal entry."""
+        return relative * float(np.diag(half.other.gram).mean())
+
+    def terms(self, half: Any) -> tuple[Any, Any]:
+        """The two nonnegative parts of the gradient of half.F: it is the second one less the first."""
+        penalty, F = half.penalty, half.F
+        G, _ = penalty.normal(half.other.gram, None)
+        model = matmul(F, G)
+        return half.product, model + np.asarray(penalty.l1, F.dtype) if penalty.l1 else model
+
+    def gradient(self, half: Any) -> tuple[np.ndarray, Any]:
+        """G and B such that the gradient with respect to half.F is F G - B, penalty included, at this F."""
+        return half.normal()
+
+    def prepare(self, state: Any, kkt: bool) -> None:
+        """Make the product that the next step needs, so that measuring costs nothing."""
+        _ = state.halves[0].product
+
+    def squared_error(self, state: Any) -> float:
+        """||X - U Vᵀ||² from the products at hand when that keeps enough digits, else from the residual."""
+        rows, columns = state.halves
+        half = columns if columns.knows_product and not rows.knows_product else rows
+        cross = state.joint.get("cross") if half is rows else None
+        if cross is None:
+            cross = inner(half.product, half.F)
+        value = self.squared_norm() - 2.0 * cross + inner(rows.gram, columns.gram)
+        return value if self.keeps_digits(value) else self.squared_residual(rows.F, columns.F)
+
+    def keeps_digits(self, squared_error: float) -> bool:
+        """Whether ||X||² - 2<XV,U> + <UᵀU,VᵀV> of this size has enough digits."""
+        return squared_error >= safe_share(self.dtype) * self.squared_norm()
+
+    def measuring_flops(self, rank: int) -> float:
+        """Rough cost of a KKT residual when the products are at hand."""
+        return 2.0 * (self.shape[0] + self.shape[1]) * rank**2
+
+    # Products ---------------------------------------------------------------------------------------------------------
 
     def times(self, V: np.ndarray) -> np.ndarray:
         """X V  # n x r"""
@@ -82,9 +188,11 @@ class Matrix(ABC):
 
     def squared_norm(self) -> float:
         """||X||_F², accumulated in double precision; computed once."""
-        if self._squared_norm is None:
-            self._squared_norm = self._compute_squared_norm()
         return self._squared_norm
+
+    @once
+    def _squared_norm(self) -> float:
+        return self._compute_squared_norm()
 
     def sample_rows(self, count: int, rng: np.random.Generator) -> Matrix:
         """A matrix of `count` or fewer rows S such that SᵀS has the expectation XᵀX, drawn by their squared norm."""
@@ -200,6 +308,17 @@ def largest_size(leading: np.ndarray, total: float, count: int) -> tuple[float, 
     return float(caps[np.argmax(caps >= leading)]), count
 
 
+def sample(F: Any, count: int, rng: np.random.Generator) -> np.ndarray:
+    """At most `count` weighted rows of F, or F itself where that has less than twice as many."""
+    if len(F) < 2 * count:
+        return gather(F)
+    if hasattr(F, "home"):
+        return F.fetch_sample(count, rng)
+    squares = np.einsum("ij,ij->i", F, F, dtype=np.float64)
+    index, weight = draw(squares, count, rng)
+    return np.asfortranarray(F[index] * weight[:, None].astype(F.dtype))
+
+
 def row_blocks(n: int, m: int, numbers: int = 1 << 20) -> list[slice]:
     """Slices of rows such that a block of them holds about `numbers` entries."""
     height = max(1, min(n, numbers // max(1, m)))
@@ -213,6 +332,11 @@ def dense_squared_residual(block: np.ndarray, U: np.ndarray, V: np.ndarray, work
     np.subtract(block, difference, out=difference)
     flat = difference.ravel()
     return float(flat @ flat)
+
+
+def safe_share(dtype: np.dtype) -> float:
+    """Share of ||X||² below which a difference of sums of that size has lost too many digits."""
+    return 1e-11 if dtype == np.float64 else 1e-5
 
 
 def product_cost(n: int, m: int, nonzeros: int) -> float:

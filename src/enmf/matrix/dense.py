@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +10,8 @@ from enmf import parallel
 from enmf.kernels.dense import survey
 from enmf.kernels.onepass import add_parts, half_step
 from enmf.kernels.sweep import LANE_BYTES, padded
-from enmf.matrix.base import Matrix, Momentum, dense_squared_residual, product_cost, row_blocks
+from enmf.matrix.base import Matrix, dense_squared_residual, once, product_cost, row_blocks
+from enmf.matrix.sweeps import Sweep, product_then_sweep
 
 PARTS = 16  # of the rows, whatever the number of threads; each has its own sums
 
@@ -20,7 +21,7 @@ class DenseMatrix(Matrix):
         super().__init__(array.shape, array.dtype)
         self.array = array
 
-    @cached_property
+    @once
     def _survey(self) -> tuple[np.ndarray, int]:
         """Squared norms of the rows, and the number of entries that are not zero: one look at X for both."""
         n, m = self.shape
@@ -57,33 +58,28 @@ class DenseMatrix(Matrix):
     def allows_one_pass(self) -> bool:
         return self.narrow and self.array.flags.c_contiguous
 
-    def half_step(
-        self,
-        U: np.ndarray,
-        V: np.ndarray,
-        G: np.ndarray,
-        shift: float,
-        max_sweeps: int,
-        progress: float,
-        momentum: Momentum | None,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Coordinate sweeps of U (in place) for U G - (X V - shift), then Xᵀ U and Uᵀ U: one pass."""
+    def half_step(self, half: Any, how: Sweep) -> None:
+        """X is read once for X V, the sweeps of U, and the products Xᵀ U and Uᵀ U that come next, where rows are short."""
+        if half.side == 1 or half.knows_product or how.wall != np.inf or not self.allows_one_pass:
+            product_then_sweep(half, how)
+            return
         self.passes += 1
-        (n, m), r = self.shape, U.shape[1]
+        U, (n, m), r = half.F, self.shape, half.F.shape[1]
         rows = padded(r)
         Vt = np.zeros((rows, m), self.dtype)
-        Vt[:r] = V.T
+        Vt[:r] = half.other.F.T
+        G, _ = half.penalty.normal(half.other.gram, None)
         lanes = LANE_BYTES // self.dtype.itemsize
         height = -(-n // (PARTS * lanes)) * lanes
         parts = -(-n // height)
         XtU, UtU = np.empty((parts, rows, m), self.dtype), np.empty((parts, rows, rows), self.dtype)
-        old, beta = momentum or (np.empty((0, 0), self.dtype, order="F"), 0.0)
-        one = self.dtype.type
-        arguments = (one(shift), max_sweeps, float(progress), np.zeros(r, dtype=np.bool_), old.T, one(beta), XtU, UtU)
-        bounds = parallel.even_bounds(parts, (4.0 * m + 2.0 * r * max_sweeps) * r * n / parts)
-        parallel.run(half_step, bounds, self.array, height, U.T, Vt, np.ascontiguousarray(G), *arguments)
+        old, beta = how.momentum or (np.empty((0, 0), self.dtype, order="F"), 0.0)
+        one, none = self.dtype.type, np.zeros(r, dtype=np.bool_)
+        options = (one(half.penalty.l1), how.sweeps, float(how.progress), none, old.T, one(beta), XtU, UtU)
+        bounds = parallel.even_bounds(parts, (4.0 * m + 2.0 * r * how.sweeps) * r * n / parts)
+        parallel.run(half_step, bounds, self.array, height, U.T, Vt, np.ascontiguousarray(G), *options)
         add_parts(XtU, UtU)
-        return XtU[0, :r].T, UtU[0, :r, :r].copy()
+        half.changed(across=XtU[0, :r].T, gram=UtU[0, :r, :r].copy())
 
     def _compute_squared_norm(self) -> float:
         return float(self._survey[0].sum())

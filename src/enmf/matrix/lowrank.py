@@ -1,11 +1,26 @@
-"""X = A Bᵀ kept as its two thin factors: products cost O((n + m) l r) and no pass over data."""
+"""X = A Bᵀ kept as its two thin factors: products cost O((n + m) l r) and no pass over data.
+
+A half-step sees it through Aᵀ U and Bᵀ V (l x r): X V = A (Bᵀ V). A block of rows of A gives its part of X V, its rows
+of U are swept, and its part of Aᵀ U is added while all of them are in the cache (`enmf.kernels.core`); B and V alike.
+No array of the size of U but U itself is made.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from enmf import parallel
+from enmf.kernels.core import core_step
+from enmf.kernels.sweep import LANE_BYTES, padded
 from enmf.matrix.base import Matrix
+from enmf.matrix.factor import inner
+from enmf.matrix.sweeps import Sweep, product_then_sweep
 from enmf.parallel import matmul
+
+PARTS = 16  # of the rows, whatever the number of threads; each has its own sums
+LARGE_RANK = 128  # above it products and sweeps are long enough for calls of their own
 
 
 class LowRankMatrix(Matrix):
@@ -18,6 +33,37 @@ class LowRankMatrix(Matrix):
     @property
     def cost_per_column(self) -> float:
         return 2.0 * (self.A.size + self.B.size)
+
+    def image(self, half: Any) -> np.ndarray:
+        """Aᵀ U or Bᵀ V  # l x r"""
+        if "image" not in half.own:
+            half.own["image"] = matmul((self.B if half.side else self.A).T, half.F)
+        return half.own["image"]
+
+    def half_step(self, half: Any, how: Sweep) -> None:
+        if half.F.shape[1] > LARGE_RANK:
+            product_then_sweep(half, how)
+            return
+        A = self.B if half.side else self.A
+        M, G, F = self.image(half.other), half.other.gram, half.F
+        (n, width), r, dtype = A.shape, F.shape[1], A.dtype
+        rows, columns, lanes = padded(r), padded(width), LANE_BYTES // A.itemsize
+        Mt = np.zeros((rows, columns), dtype)
+        Mt[:r, :width] = M.T
+        height = -(-n // (PARTS * lanes)) * lanes
+        parts = -(-n // height)
+        AtU, UtU = np.empty((parts, rows, columns), dtype), np.empty((parts, rows, rows), dtype)
+        old, beta = how.momentum or (np.empty((0, 0), dtype, order="F"), 0.0)
+        options = (float(how.wall), how.sweeps, float(how.progress), old.T, dtype.type(beta))
+        bounds = parallel.even_bounds(parts, (4.0 * width + 2.0 * r * (how.sweeps + 1)) * r * n / parts)
+        parallel.run(core_step, bounds, A.T, height, F.T, Mt, np.ascontiguousarray(G), *options, AtU, UtU)
+        half.changed(image=AtU.sum(axis=0)[:r, :width].T, gram=UtU.sum(axis=0)[:r, :r])
+
+    def squared_error(self, state: Any) -> float:
+        rows, columns = state.halves
+        value = self.squared_norm() - 2.0 * inner(self.image(rows), self.image(columns))
+        value += inner(rows.gram, columns.gram)
+        return value if self.keeps_digits(value) else self.squared_residual(rows.F, columns.F)
 
     def _times(self, V: np.ndarray) -> np.ndarray:
         return matmul(matmul(V.T, self.B), self.A.T).T

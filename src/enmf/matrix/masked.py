@@ -18,10 +18,13 @@ import scipy.sparse as sp
 
 from enmf import parallel
 from enmf.kernels import masked as kernels
-from enmf.matrix.base import Matrix, row_blocks
+from enmf.matrix.base import Matrix, row_blocks, safe_share
 from enmf.matrix.dense import DenseMatrix
+from enmf.matrix.factor import inner
 from enmf.matrix.sparse import SparseMatrix
+from enmf.matrix.sweeps import RowSteps, Sweep, extrapolate
 
+SWEEPS = 20  # coordinate sweeps that find the support of an exact solution
 MOSTLY_PRESENT = 1.0 / 3.0  # share of missing entries up to which the full products pay
 
 
@@ -46,6 +49,7 @@ class Side:
 
 
 class MaskedMatrix(Matrix):
+    complete = False
     observed: int
 
     def __init__(self, rows: Side, columns: Side, base: DenseMatrix | SparseMatrix | None, observed: int) -> None:
@@ -92,6 +96,83 @@ class MaskedMatrix(Matrix):
                 own = np.einsum("ik,ik->i", left, product - 2 * B0.T, dtype=np.float64)
                 errors += np.where(based, side.squares + own, 0.0)
         return out.T, errors
+
+    # Half-steps and what is measured between them ----------------------------------------------------------------------
+
+    def sides(self, half: Any) -> Side:
+        return self.columns if half.side else self.rows
+
+    def unobserved(self, side: int) -> np.ndarray:
+        """Rows (or columns) of which nothing is known."""
+        return (self.columns if side else self.rows).totals == 0
+
+    def half_step(self, half: Any, how: Sweep) -> None:
+        self._run_on(half, kernels.sweep, float(how.wall), how.sweeps, float(how.progress))
+        if how.momentum is not None:
+            extrapolate(half.F, how.momentum)
+        half.changed()
+
+    def gradient_steps(self, half: Any, how: RowSteps) -> None:
+        self._run_on(half, kernels.row_steps, how.steps, float(how.epsilon))
+        half.changed()
+
+    def _run_on(self, half: Any, kernel: Callable[..., Any], *arguments: Any) -> None:
+        side = self.sides(half)
+        self.run(kernel, side, half.F, half.other.F, half.penalty.per_row(side.length), *arguments)
+
+    def wall(self, half: Any, relative: float) -> float:
+        return relative  # every row has it relative to its own Gram matrix
+
+    def residual(self, half: Any) -> np.ndarray:
+        """R C for this half: R V or Rᵀ U. Both hang on both factors; the squared error comes along."""
+        key = ("residual", half.side)
+        if key not in half.joint:
+            half.joint[key], errors = self.residual_times(self.sides(half), half.F, half.other.F)
+            if half.side == 0:
+                half.joint["squared"] = float(errors.sum())
+        return half.joint[key]
+
+    def terms(self, half: Any) -> tuple[np.ndarray, np.ndarray]:
+        product = (self.transpose_times if half.side else self.times)(half.other.F)
+        ridge = half.penalty.per_row(len(half.F))[:, None].astype(half.F.dtype)
+        return product, product - self.residual(half) + ridge * half.F
+
+    def gradient(self, half: Any) -> tuple[np.ndarray, np.ndarray]:
+        r = half.F.shape[1]
+        ridge = half.penalty.per_row(len(half.F))[:, None].astype(half.F.dtype)
+        return np.zeros((r, r), half.F.dtype), np.asfortranarray(self.residual(half) - ridge * half.F)
+
+    def prepare(self, state: Any, kkt: bool) -> None:
+        self.residual(state.halves[0])
+
+    def squared_error(self, state: Any) -> float:
+        """sum of w (x - u . v)² over the observed entries."""
+        rows, columns = state.halves
+        self.residual(rows)
+        squared = state.joint["squared"]
+        if self.base is None:
+            return squared
+        # the products of the base add and take away numbers of this size
+        size = max(self.squared_norm(), inner(rows.gram, columns.gram))
+        lost = squared < safe_share(self.dtype) * size
+        return self.squared_residual(rows.F, columns.F) if lost else squared
+
+    def measuring_flops(self, rank: int) -> float:
+        return 3.0 * rank * self.cost_per_column
+
+    def solve_rows(self, V: np.ndarray, ridge: np.ndarray) -> np.ndarray:
+        """argmin over U >= 0 for this V, row by row, exact to rounding; rows without observations become zero.
+
+        It depends on X and V alone, so that `transform` gives what `fit_transform` gave.
+        """
+        V64 = np.asfortranarray(V, dtype=np.float64)
+        U = np.zeros((self.shape[0], V.shape[1]), order="F")
+        self.run(kernels.sweep, self.rows, U, V64, ridge, np.inf, SWEEPS, 1e-4)
+        self.run(kernels.solve, self.rows, U, V64, ridge)
+        U[self.unobserved(0)] = 0
+        return U.astype(self.dtype, copy=False)
+
+    # Products ---------------------------------------------------------------------------------------------------------
 
     def _base_products(self, side: Side, C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         r = C.shape[1]

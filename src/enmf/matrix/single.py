@@ -11,7 +11,7 @@ import numpy as np
 from enmf import parallel
 from enmf.matrix.base import Matrix
 from enmf.matrix.dense import DenseMatrix
-from enmf.matrix.sparse import Blocks, SparseMatrix
+from enmf.matrix.sparse import SparseMatrix
 
 PARTS = 8  # of these rows, whatever the number of threads; each has its own sums
 HEIGHT = 128  # rows of the stored array that are converted together
@@ -27,36 +27,12 @@ def in_single(X: Matrix) -> Matrix:
     return SingleSparse(X) if isinstance(X, SparseMatrix) else X
 
 
-class _View(Matrix):
-    """Looks at another matrix, which counts the passes and knows the norms."""
-
-    _whole: Matrix
-
-    @property
-    def passes(self) -> int:
-        return self._whole.passes
-
-    @passes.setter
-    def passes(self, value: int) -> None:
-        self._whole.passes = value
-
-    @property
-    def cost_per_column(self) -> float:
-        return self._whole.cost_per_column
-
-    def _compute_squared_norm(self) -> float:
-        return self._whole.squared_norm()
-
-    def row_squares(self) -> np.ndarray:
-        return self._whole.row_squares()
-
-
-class SingleDense(_View, DenseMatrix):
-    allows_one_pass = False
+class SingleDense(DenseMatrix):
+    allows_one_pass = False  # type: ignore[assignment]
 
     def __init__(self, whole: DenseMatrix) -> None:
         super().__init__(whole.array)
-        self._whole, self.dtype = whole, np.dtype(np.float32)
+        self.dtype, self.ledger, self.memo = np.dtype(np.float32), whole.ledger, whole.memo
         self._upright = whole.array.flags.c_contiguous
 
     def there_and_back(self, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
@@ -138,14 +114,10 @@ def _converted(block: np.ndarray, place: np.ndarray) -> np.ndarray:
     return out
 
 
-class SingleSparse(_View, SparseMatrix):
+class SingleSparse(SparseMatrix):
     def __init__(self, whole: SparseMatrix) -> None:
         super().__init__(whole.csr)
-        self._whole, self.dtype = whole, np.dtype(np.float32)
-
-    @property
-    def transposed(self) -> Blocks:
-        return self._whole.transposed  # type: ignore[attr-defined]
+        self.dtype, self.ledger, self.memo = np.dtype(np.float32), whole.ledger, whole.memo
 
     def _rows(self, index: np.ndarray, weight: np.ndarray) -> SparseMatrix:
         return SparseMatrix(super()._rows(index, weight).csr.astype(np.float32))

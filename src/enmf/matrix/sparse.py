@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +9,7 @@ import scipy.sparse as sp
 
 from enmf import parallel
 from enmf.kernels import sparse as kernels
-from enmf.matrix.base import Matrix, dense_squared_residual, product_cost, row_blocks
+from enmf.matrix.base import Matrix, dense_squared_residual, once, product_cost, row_blocks
 
 BLOCK_ROWS = 8192  # rows of X in a block of Xᵀ, at most: as many of U stay in the cache
 LEAST_BLOCKS = 8  # so that several threads can make them
@@ -36,7 +35,7 @@ class SparseMatrix(Matrix):
         X = self.csr
         return Blocks(X.indptr[None], X.indices, X.data, X.indptr)
 
-    @cached_property
+    @once
     def transposed(self) -> Blocks:
         """Xᵀ: the one copy of the data that is kept, so that both products run along rows."""
         X = self.csr
@@ -72,7 +71,7 @@ class SparseMatrix(Matrix):
     def row_squares(self) -> np.ndarray:
         return self._row_squares
 
-    @cached_property
+    @once
     def _row_squares(self) -> np.ndarray:  # samples are drawn by them, twice of text
         squares = np.empty(self.shape[0])
         indptr, data = self.csr.indptr, self.csr.data

@@ -1,136 +1,62 @@
-"""What a descent method supplies."""
+"""What a descent method supplies: frozen options, a memory for each descent, a step.
+
+A method changes a state, one step at a time. It knows no tolerances, clocks or printing. Its fields are its options;
+whatever it remembers between steps is made by `begin`, so that one method can start many descents.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
+from enmf.losses.base import NEEDS
+from enmf.problem.problem import Problem
+from enmf.problem.state import State
 
-from enmf import parallel
-from enmf.distributed.parts import Part
-from enmf.distributed.rows import RowBlocks
-from enmf.kernels.sweep import RANGE, extrapolate_columns, sweep
-from enmf.matrix.base import Momentum
-from enmf.problem.state import Iterate
-
-
+@dataclass(frozen=True)
 class Method(ABC):
-    """A method changes an iterate, one step at a time. It knows no tolerances, clocks or printing."""
-
-    name: ClassVar[str]
+    needs: ClassVar[frozenset[str]] = frozenset({"normal equations", "all rows"})  # of `enmf.losses.base.NEEDS`
     monotone: ClassVar[bool] = True  # the objective never increases
-    reuses_products: ClassVar[bool] = True  # a step begins with the X V of the iterate, so that measuring it is free
-    one_pass: ClassVar[bool] = False  # a step needs the X V of the iterate only where X does not allow one pass
-    in_blocks: ClassVar[bool] = False  # a step works on a U that lives with the blocks of X (`RowBlocks`)
-    default_start: ClassVar[Callable[..., tuple[np.ndarray, np.ndarray]] | None] = None  # if the method has its own
+    judges: ClassVar[bool] = False  # a step looks at the objective, so what that costs is part of the method
+    own_start: ClassVar[str | None] = None  # name of the start it has for itself
 
     @abstractmethod
-    def step(self, it: Iterate, objective: float) -> None:
-        """One iteration, in place. `objective` is the squared error (plus penalty) of the iterate as it comes in."""
+    def step(self, state: State, memory: Any, objective: float) -> None:
+        """One iteration, in place. `objective` is that of the state as it comes in, penalty included."""
 
-    def forget(self) -> None:  # noqa: B027 (most methods remember nothing)
-        """The iterate was rescaled: whatever the method remembers of it is void."""
+    def begin(self, state: State) -> Any:
+        """What is remembered from step to step, at the beginning of a descent."""
+        return None
 
-    def finished(self, it: Iterate) -> bool:
+    def rescaled(self, memory: Any) -> None:  # noqa: B027 (most methods remember nothing)
+        """The columns of the state were rescaled: whatever the memory holds of them is void."""
+
+    def finished(self, state: State, memory: Any) -> bool:
         """A stage with an end of its own (not a tolerance) says so here."""
         return False
 
-    def step_flops(self, it: Iterate) -> float:
+    def step_flops(self, state: State) -> float:
         """Rough cost of a step, for deciding how often measuring is worth it."""
-        n, m = it.X.shape
-        return 2.0 * it.rank * it.X.cost_per_column + 4.0 * (n + m) * it.rank**2
+        n, m = state.X.shape
+        return 2.0 * state.rank * state.X.cost_per_column + 4.0 * (n + m) * state.rank**2
+
+    @property
+    def fused(self) -> bool:
+        """A step needs the X V of the state only where X does not allow one pass for a whole half-step."""
+        return "half-step" in self.needs
+
+    def reuses_products(self, state: State) -> bool:
+        """Whether a step begins with the product that measuring the state takes, so that it is charged to the step."""
+        if "products" in self.needs:
+            return False
+        return self.judges or state.X.complete or not self.fused
 
 
-def sweep_U(
-    it: Iterate,
-    max_sweeps: int = 1,
-    progress: float = 0.0,
-    momentum: Momentum | None = None,
-    wall: float = np.inf,
-) -> None:
-    """Coordinate sweeps of U, then extrapolation; together with the products of the new U where X allows it."""
-    if it.sweep_U_with_products(max_sweeps, progress, momentum, wall):
-        return
-    G, B = it.normal_U()
-    coordinate_sweeps(it.U, G, B, max_sweeps=max_sweeps, progress=progress, wall=wall)
-    if momentum is not None:
-        extrapolate(it.U, momentum)
-    it.U_changed()
-
-
-def sweep_V(
-    it: Iterate,
-    max_sweeps: int = 1,
-    progress: float = 0.0,
-    momentum: Momentum | None = None,
-    wall: float = np.inf,
-) -> None:
-    """The same for V."""
-    if it.sweep_V_with_products(max_sweeps, progress, momentum, wall):
-        return
-    G, B = it.normal_V()
-    coordinate_sweeps(it.V, G, B, max_sweeps=max_sweeps, progress=progress, wall=wall)
-    if momentum is not None:
-        extrapolate(it.V, momentum)
-    it.V_changed()
-
-
-def extrapolate(F: np.ndarray, momentum: Momentum) -> None:
-    """F <- max(0, F + beta (F - old)), and `old` <- F, in place."""
-    old, beta = momentum
-    if isinstance(F, RowBlocks):
-        new = F.copy(order="F")
-        F.assign(F.make(_beyond, F, old, np.asarray(beta, F.dtype)))
-        old.assign(new)
-        return
-    bounds = parallel.even_bounds(len(F), 10.0 * F.shape[1])
-    parallel.run(extrapolate_columns, bounds, F.T, old.T, F.dtype.type(beta))
-
-
-def _beyond(_: object, F: np.ndarray, old: np.ndarray, beta: np.ndarray) -> np.ndarray:
-    """max(0, F + beta (F - old)) of rows that stay as they are; one array is made."""
-    out = F - old
-    out *= beta
-    out += F
-    return np.maximum(out, 0, out=out)
-
-
-def coordinate_sweeps(
-    F: np.ndarray,
-    G: np.ndarray,
-    B: np.ndarray,
-    *,
-    max_sweeps: int = 1,
-    progress: float = 0.0,
-    wall: float = np.inf,
-    fixed: np.ndarray | None = None,
-) -> None:
-    """Coordinate sweeps on the factor F (n x r, Fortran order) in place; see `enmf.kernels.sweep`."""
-    r = F.shape[1]
-    skip = np.zeros(r, dtype=np.bool_) if fixed is None else fixed
-    options = (np.ascontiguousarray(G), float(wall), max_sweeps, float(progress), skip)
-    if isinstance(F, RowBlocks):
-        F.assign(F.home.rows(_sweep_part, F, B, *options, columns=r, dtype=F.dtype))
-        return
-    _sweep(F, B, *options)
-
-
-def _sweep(
-    F: np.ndarray, B: np.ndarray, G: np.ndarray, wall: float, max_sweeps: int, progress: float, skip: np.ndarray
-) -> None:
-    n, r = F.shape
-    bounds = parallel.even_bounds(n, 2.0 * r * r * max_sweeps, RANGE)
-    parallel.run(sweep, bounds, F.T, B.T, G, wall, max_sweeps, progress, skip)
-
-
-def _sweep_part(part: Part, F: np.ndarray, B: np.ndarray, *options: Any) -> np.ndarray:
-    """The same on the rows of a part, in the blocks of rows that all of them together would have."""
-    F = F.copy(order="F")
-    lead = min(-part.first % RANGE, len(F))
-    if lead:
-        sweep(0, lead, F.T, B.T, *options)
-    bounds = lead + parallel.even_bounds(len(F) - lead, 2.0 * F.shape[1] ** 2 * options[2], RANGE)
-    parallel.run(sweep, bounds, F.T, B.T, *options)
-    return F
+def check_needs(method: Method, name: str, problem: Problem) -> None:
+    """Refuse a method that needs what this loss does not offer for this X."""
+    lacking = method.needs - problem.loss.offers(problem.X)
+    if lacking:
+        what = " and ".join(NEEDS[need] for need in sorted(lacking))
+        where = "" if problem.X.complete else ", where entries are missing or weighted"
+        raise ValueError(f"method {name!r} needs {what}, which the loss {problem.loss.name!r} does not offer{where}")

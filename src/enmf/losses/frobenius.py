@@ -1,0 +1,91 @@
+"""1/2 ||X - U Vᵀ||², over all entries or over the observed ones, each with its weight.
+
+The gradient with respect to U is U VᵀV - X V, or -R V with R = W o (X - U Vᵀ) where entries are missing. How X is stored
+decides how a half-step is done (`Matrix.half_step`), not what it does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from enmf.linalg.nnls import solve_nnls
+from enmf.losses.base import NEEDS, Loss
+from enmf.matrix.base import Matrix, safe_share
+from enmf.matrix.factor import arranged
+from enmf.matrix.measure import GradientMeasure, measure_gradient
+from enmf.matrix.sweeps import Sweep
+
+TEN_DIGITS = 1e-5  # share of ||X||² from which a difference of sums of that size has ten digits
+
+
+@dataclass(frozen=True)
+class Frobenius(Loss):
+    """1/2 ||X - U Vᵀ||²; its error is ||X - U Vᵀ||."""
+
+    name = "frobenius"
+    degree = 2.0
+    error_degree = 1.0  # type: ignore[assignment]
+
+    def offers(self, X: Matrix) -> frozenset[str]:
+        return frozenset(NEEDS) - ({"residual"} if X.complete else {"normal equations"})
+
+    def half_step(self, half: Any, how: Sweep) -> None:
+        half.X.half_step(half, how)
+
+    def value(self, state: Any) -> float:
+        return 0.5 * state.X.squared_error(state)
+
+    def error(self, value: float) -> float:
+        return math.sqrt(max(2.0 * value, 0.0))
+
+    def whole(self, X: Matrix) -> float:
+        return math.sqrt(X.squared_norm())
+
+    def mass(self, X: Matrix) -> float:
+        return X.squared_norm()
+
+    def improve_scale(self, state: Any) -> None:
+        """U Vᵀ times the factor that brings it nearest to X, shared evenly; 0 where it points away from X."""
+        whole, squared = state.X.squared_norm(), state.X.squared_error(state)
+        if squared <= whole:
+            return
+        along = float(state.inner_with_X().sum())
+        size = squared - whole + 2.0 * along  # ||U Vᵀ||², over the observed entries
+        root = np.full(state.rank, math.sqrt(max(along / size, 0.0)), state.V.dtype)
+        for half in state.halves:
+            half.replace(arranged(half.F, np.arange(state.rank), root))
+
+    def rounding(self, X: Matrix, value: float) -> float:
+        whole = X.squared_norm()
+        scale = whole if 2.0 * value > safe_share(X.dtype) * whole else 2.0 * value
+        return 0.5 * float(np.finfo(X.dtype).eps) * scale
+
+    def accurate_value(self, state: Any) -> float:
+        """From the products at hand where they give ten digits, else from the residual itself."""
+        X = state.X
+        if X.dtype == np.float64:
+            squared = X.squared_error(state)
+            if squared > TEN_DIGITS * X.squared_norm():
+                return 0.5 * squared
+        return 0.5 * X.squared_residual(state.U, state.V, TEN_DIGITS)
+
+    def sweeper(self, half: Any) -> Callable[[Sweep], None]:
+        return partial(half.X.half_step, half)  # without a frame of its own
+
+    def measure(self, half: Any) -> GradientMeasure:
+        known = half.joint.get(("gradient", half.side))
+        return known if known is not None else measure_gradient(half.F, *half.X.gradient(half))
+
+    def solve(self, half: Any) -> Any:
+        if half.X.complete:
+            return solve_nnls(*half.normal())
+        return half.X.solve_rows(half.other.F, half.penalty.per_row(len(half.F)))
+
+    def has_bound(self, X: Matrix) -> bool:
+        return X.complete

@@ -1,0 +1,139 @@
+"""Factors, and other arrays with n rows, wherever their rows are.
+
+A factor is an ndarray of n x r numbers, or rows that live with the blocks of X (`enmf.distributed.rows.RowBlocks`),
+which have a `home`. The functions here take both, so that nobody else has to ask which one it is. Rows elsewhere are
+worked on there: nothing of length n travels unless `gather` asks for it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+
+def home_of(*arguments: Any) -> Any:
+    """Where the rows of the arguments live; None where all of them are plain arrays."""
+    return next((a.home for a in arguments if hasattr(a, "home")), None)
+
+
+def by_rows(function: Callable[..., Any]) -> Callable[..., Any]:
+    """For a function that makes each row of its result from that row of its arguments, and from small arguments."""
+
+    @functools.wraps(function)
+    def called(*arguments: Any) -> Any:
+        rows = next((a for a in arguments if hasattr(a, "home")), None)
+        return function(*arguments) if rows is None else rows.make(_call, called, *arguments)
+
+    return called
+
+
+def total(function: Callable[..., Any], *arguments: Any) -> Any:
+    """function(*arguments), a sum over the rows: the sum of those of the parts where the rows live elsewhere."""
+    home = home_of(*arguments)
+    return function(*arguments) if home is None else home.total(_call, function, *arguments)
+
+
+def collect(function: Callable[..., Any], *arguments: Any) -> list[Any]:
+    """function(*arguments) of every part of the rows; of one part where they are here."""
+    home = home_of(*arguments)
+    return [function(*arguments)] if home is None else home.collect(_call, function, *arguments)
+
+
+def change(function: Callable[..., None], F: Any, *arguments: Any) -> None:
+    """function(first, F, *arguments) changes F in place; `first` is the number of the first row it gets."""
+    if not hasattr(F, "home"):
+        function(0, F, *arguments)
+    else:
+        F.assign(F.home.rows(_changed, function, F, *arguments, columns=F.shape[1], dtype=F.dtype))
+
+
+def gather(F: Any) -> np.ndarray:
+    """All rows here."""
+    return F.gather() if hasattr(F, "home") else F
+
+
+def snapshot(F: Any) -> Any:
+    """F as others may see it: read only, or what its rows are now where they live elsewhere."""
+    if hasattr(F, "home"):
+        return F.copy()
+    view = F.view()
+    view.flags.writeable = False
+    return view
+
+
+def copied(F: Any, place: Any = None) -> Any:
+    """A copy of F, in the `place` of an earlier one if there is one: fresh memory costs more than the copy."""
+    if place is None or hasattr(F, "home"):
+        return F.copy(order="F")
+    np.copyto(place, F)
+    return place
+
+
+def in_double(F: Any) -> Any:
+    """F for products in double precision."""
+    return F.in_double() if hasattr(F, "home") else F.astype(np.float64, copy=False)
+
+
+def inner(A: Any, B: Any) -> float:
+    """<A, B> accumulated in double precision."""
+    return total(_inner, A, B)
+
+
+def _inner(A: np.ndarray, B: np.ndarray) -> float:
+    if A.dtype == np.float64:
+        return float(np.vdot(A.T, B.T))
+    return float(np.einsum("ij,ij->", A.T, B.T, dtype=np.float64))
+
+
+def column_inner(A: Any, B: Any) -> np.ndarray:
+    """<a_j, b_j> of every column, in double precision."""
+    return total(_column_inner, A, B)
+
+
+def _column_inner(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    return np.einsum("ij,ij->j", A, B, dtype=np.float64)
+
+
+@by_rows
+def fortran(F: np.ndarray) -> np.ndarray:
+    """F in Fortran order."""
+    return np.asfortranarray(F)
+
+
+@by_rows
+def clipped(F: np.ndarray) -> np.ndarray:
+    """max(0, F), in Fortran order."""
+    return np.asfortranarray(np.maximum(F, 0))
+
+
+@by_rows
+def beside(*arrays: np.ndarray) -> np.ndarray:
+    """Arrays with the same rows side by side."""
+    return np.hstack(arrays)
+
+
+@by_rows
+def arranged(F: np.ndarray, order: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Columns in this order, each times its scale."""
+    out = F.T[order].T  # in Fortran order, and the only copy
+    out *= scale
+    return out
+
+
+@by_rows
+def widened(F: np.ndarray, more: int) -> np.ndarray:
+    """F and `more` zero columns."""
+    return np.asfortranarray(np.pad(F, ((0, 0), (0, more))))
+
+
+def _call(_: Any, function: Callable[..., Any], *arguments: Any) -> Any:
+    return function(*arguments)
+
+
+def _changed(part: Any, function: Callable[..., None], F: np.ndarray, *arguments: Any) -> np.ndarray:
+    F = F.copy(order="F")
+    function(part.first, F, *arguments)
+    return F

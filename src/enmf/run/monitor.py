@@ -1,0 +1,179 @@
+"""Clock, trace, callback and interrupts of one run. The clock stands still while the run is measured."""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from enmf.certificate.words import PROVEN, exactness
+from enmf.matrix.factor import home_of, snapshot
+from enmf.problem.problem import Problem
+from enmf.run.stopping import RULES, Moment, Stopping
+from enmf.run.trace import Phase, Trace, TraceRow
+
+GRACE = 0.1  # share of the time limit by which what is worth it may be late
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback sees: the row of the trace, and the factors (read only) as they are now.
+
+    A U that lives with the blocks of X is a `RowBlocks`: `gather()` brings it here.
+    """
+
+    row: TraceRow
+    U: np.ndarray
+    V: np.ndarray
+    lower_bound: float
+
+    def __getattr__(self, name: str) -> Any:
+        if name in TraceRow._fields:
+            return getattr(self.row, name)
+        raise AttributeError(name)
+
+
+class Monitor:
+    """What happens in one run of a problem, and whether it ends."""
+
+    def __init__(
+        self, problem: Problem, stopping: Stopping, callback: Callable[[Progress], object] | None = None
+    ) -> None:
+        X, loss = problem.X, problem.loss
+        self.X, self.stopping, self.callback = X, stopping, callback
+        self.whole = loss.whole(X)
+        self.unit = problem.units.error(loss)  # errors of the run times this are errors in the user's units
+        self.trace = Trace()
+        self.phases: dict[str, Phase] = {}
+        self.lower_bound = 0.0
+        self.interrupted = False
+        self.latest: tuple[np.ndarray | None, np.ndarray] | None = None  # last factors of the descent on X, here
+        self._exact = exactness(X.dtype) * self.whole
+        self._precision = float(np.finfo(X.dtype).eps)
+        self._first_pass = X.passes
+        self._start = time.perf_counter()
+        self._measuring = 0.0
+        self._best = math.inf
+        self._best_at = 0
+        self._restarting = False
+
+    def seconds(self) -> float:
+        """Time of the run, without the time spent on measuring it."""
+        return time.perf_counter() - self._start - self._measuring
+
+    @contextmanager
+    def measuring(self) -> Iterator[None]:
+        """The clock stands still and passes are not counted: error and KKT residual are not part of a method."""
+        began, passes = time.perf_counter(), self.X.passes
+        try:
+            yield
+        finally:
+            self.X.passes = passes
+            self._measuring += time.perf_counter() - began
+
+    def time_left(self) -> float:
+        limit = self.stopping.time_limit
+        began = self._start if self.stopping.began is None else self.stopping.began
+        return math.inf if limit is None else limit - (time.perf_counter() - began)
+
+    def affords(self, passes: float) -> bool:
+        """Whether so many passes would end about in time, judged by those of this run so far."""
+        phase = self.phases.get("descent", Phase())
+        known = phase if phase.passes else sum(self.phases.values(), Phase())
+        left = self.time_left() + GRACE * (self.stopping.time_limit or 0.0)
+        return passes == 0 or passes * known.seconds / max(known.passes, 1) < left
+
+    def out_of_time(self) -> bool:
+        """Asked between iterations of phases that cannot return factors yet."""
+        return self.interrupted or self.time_left() <= 0
+
+    def arrived(self, error: float) -> bool:
+        """Whether an error (in units of the run) is as small as was asked for."""
+        target = self.stopping.target_error
+        return target is not None and error * self.unit <= target
+
+    def proven(self, error: float) -> str | None:
+        """The word for an error that cannot be improved, or hardly so."""
+        if error <= (1.0 + PROVEN) * self.lower_bound:
+            return "global_optimum"
+        return "exact" if error <= self._exact else None
+
+    def iterations_without_progress(self, iteration: int, objective: float) -> int:
+        if iteration == 0 or objective < self._best * (1.0 - 8.0 * self._precision):
+            self._best, self._best_at = objective, iteration
+        return iteration - self._best_at
+
+    def verdict(self, now: Moment) -> str | None:
+        """The status with which the run ends here, or None to continue."""
+        return next((status for rule in RULES if (status := rule(self, now)) is not None), None)
+
+    @contextmanager
+    def restarting(self) -> Iterator[None]:
+        """All phases of a further start, and its descent, are the phase "restart"."""
+        self._restarting = True
+        try:
+            yield
+        finally:
+            self._restarting = False
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[_PhaseCounter]:
+        """Add the cost of the body to the phase of that name."""
+        name = "restart" if self._restarting else name
+        counter = _PhaseCounter()
+        began, before = self.seconds(), self.X.passes
+        try:
+            yield counter
+        finally:
+            spent = Phase(self.seconds() - began, self.X.passes - before, counter.iterations)
+            self.phases[name] = self.phases.get(name, Phase()) + spent
+
+    def record(self, iteration: int, phase: str, error: float, kkt: float, U: Any, V: Any) -> None:
+        """Add a row to the trace and show it to the callback."""
+        phase = "restart" if self._restarting and phase == "descent" else phase
+        row = TraceRow(iteration, phase, self.seconds(), error * self.unit, kkt, self.X.passes - self._first_pass)
+        self.trace.append(row)
+        if phase == "descent":
+            self.latest = U if home_of(U) is None else None, V  # rows elsewhere are not kept alive for this
+        if self.callback is None:
+            return
+        try:
+            if self.callback(Progress(row, snapshot(U), snapshot(V), self.lower_bound * self.unit)):
+                self.interrupted = True
+        except KeyboardInterrupt:
+            self.interrupted = True
+
+
+class _PhaseCounter:
+    iterations = 0
+
+
+@contextmanager
+def interruptible(monitor: Monitor) -> Iterator[None]:
+    """The first Ctrl-C asks the run to end after the current iteration, the second one raises KeyboardInterrupt."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler:  # somebody else's handler decides
+        yield
+        return
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if monitor.interrupted:
+            signal.default_int_handler(number, frame)
+        monitor.interrupted = True
+
+    signal.signal(signal.SIGINT, ask)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
