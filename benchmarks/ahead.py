@@ -40,7 +40,7 @@ from enmf.bench.data import matrix
 from enmf.bench.protocols import Goal, compile_kernels, run_outside
 from enmf.kernels.sweep import BLOCK, sweep
 from enmf.matrix.base import Matrix
-from enmf.problem.validation import check_problem
+from enmf.problem.validation.arrays import check_problem
 from enmf.run.stopping import Monitor
 from grid import machine
 

@@ -28,7 +28,7 @@ from enmf.distributed.rows import RowBlocks
 from enmf.linalg.nnls import solve_nnls
 from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.sparse import SparseMatrix
-from enmf.problem.validation import check_problem
+from enmf.problem.validation.arrays import check_problem
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -333,7 +333,7 @@ def test_rounding_below_zero_is_clipped_and_units_do_not_matter():
 def test_blocks_that_do_not_fit_together(tmp_path):
     for i, width in enumerate((4, 3)):
         np.save(tmp_path / f"{i}.npy", np.ones((5, width)))
-    with pytest.raises(ValueError, match=r"block 1 \(rows 5 to 9\) of X has 3 columns, the blocks before 4"):
+    with pytest.raises(ValueError, match=r"block 1 \(rows 5 to 9\) of X has 3 columns, the blocks before it have 4"):
         check_problem(tmp_path)
 
 

@@ -27,7 +27,7 @@ def test_a_large_sparse_matrix_is_never_dense(bound):
     count = 600_000
     X = sp.csr_array((rng.random(count), (rng.integers(n, size=count), rng.integers(m, size=count))), shape=(n, m))
     width = rank + 10
-    copies = 2 * (X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)  # the door's own, and the transposed one
+    copies = 2 * (X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)  # the validated copy, and its transpose
     allowed = 8 * 8 * (n + m) * (rank + width) + copies
     with parallel.limit(1):
         enmf.factorize(X[:300, :300], rank, max_iter=2, tol=0)  # compiling allocates, too

@@ -12,7 +12,8 @@ import enmf
 import problems
 from enmf.distributed.chunked import ChunkedMatrix
 from enmf.matrix.dense import DenseMatrix
-from enmf.problem.validation import check_memory_limit, check_problem
+from enmf.problem.validation.arrays import check_problem
+from enmf.problem.validation.numbers import check_memory_limit
 
 SMALL = 1 << 16  # a memory limit far below the size of the test matrices
 

@@ -8,7 +8,7 @@ import enmf
 from enmf.api.heldout import HeldOut, draw_sample, hide
 from enmf.api.rank import suggest
 from enmf.matrix.dense import DenseMatrix
-from enmf.problem.validation import check_problem
+from enmf.problem.validation.arrays import check_problem
 
 
 def planted(n, m, rank, sparsity, noise, seed):

@@ -11,17 +11,11 @@ from enmf.certificate.certificate import Certificate, balance, make_certificate
 from enmf.linalg.svd import sharpen, truncated_svd
 from enmf.problem.masked import MaskedIterate, Ridge
 from enmf.problem.state import Iterate
-from enmf.problem.validation import (
-    MaskedProblem,
-    Problem,
-    check_choice,
-    check_factors,
-    check_masked_or_complete,
-    check_number,
-    check_ridge,
-    check_threads,
-    make_rng,
-)
+from enmf.problem.validation.arrays import Problem
+from enmf.problem.validation.factors import check_factors
+from enmf.problem.validation.masks import MaskedProblem, check_masked_or_complete
+from enmf.problem.validation.numbers import check_choice, check_number, check_threads, make_rng
+from enmf.problem.validation.penalties import check_ridge
 from enmf.run.stopping import Stopping
 
 

@@ -16,21 +16,13 @@ from enmf.kernels import masked as kernels
 from enmf.linalg.rotation import Rotation
 from enmf.matrix.masked import MaskedMatrix
 from enmf.problem.masked import MaskedIterate, Ridge
-from enmf.problem.validation import (
-    MaskedProblem,
-    check_callback,
-    check_choice,
-    check_init,
-    check_limits,
-    check_masked_problem,
-    check_masked_rank,
-    check_options,
-    check_ridge,
-    check_threads,
-    make_rng,
-    names_in,
-    warn_outside,
-)
+from enmf.problem.validation.arrays import names_in
+from enmf.problem.validation.factors import check_init
+from enmf.problem.validation.masks import MaskedProblem, check_masked_problem, check_masked_rank
+from enmf.problem.validation.numbers import check_callback, check_choice, check_threads, make_rng
+from enmf.problem.validation.options import check_limits, check_options
+from enmf.problem.validation.penalties import check_ridge
+from enmf.problem.validation.warn import warn_outside
 from enmf.run.loop import descend
 from enmf.run.method import Method
 from enmf.run.progress import display

@@ -21,17 +21,10 @@ from enmf import parallel
 from enmf.api.certify import certify
 from enmf.api.factorize import factorize_problem
 from enmf.certificate.certificate import Certificate
-from enmf.problem.validation import (
-    Problem,
-    check_count,
-    check_limits,
-    check_number,
-    check_problem,
-    check_rank,
-    check_threads,
-    make_rng,
-    names_in,
-)
+from enmf.problem.validation.arrays import Problem, check_problem, names_in
+from enmf.problem.validation.factors import check_rank
+from enmf.problem.validation.numbers import check_count, check_number, check_threads, make_rng
+from enmf.problem.validation.options import check_limits
 from enmf.sklearn.nmf import solve_W
 
 NEIGHBOURS = 0.3  # nearest neighbours of a component, as a share of the number of runs

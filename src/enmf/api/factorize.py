@@ -26,23 +26,19 @@ from enmf.linalg.svd import Spectrum, bound_passes, plan, sharpen, truncated_svd
 from enmf.matrix.base import Matrix
 from enmf.parallel import matmul
 from enmf.problem.state import Iterate, Penalty
-from enmf.problem.validation import (
-    Problem,
+from enmf.problem.validation.arrays import Problem, check_problem, names_in
+from enmf.problem.validation.factors import check_init, check_rank
+from enmf.problem.validation.numbers import (
     check_callback,
     check_choice,
     check_flag,
-    check_init,
-    check_limits,
-    check_options,
     check_path,
-    check_penalty,
-    check_problem,
-    check_rank,
     check_threads,
     make_rng,
-    names_in,
-    warn_outside,
 )
+from enmf.problem.validation.options import check_limits, check_options
+from enmf.problem.validation.penalties import check_penalty
+from enmf.problem.validation.warn import warn_outside
 from enmf.run.checkpoint import Checkpoint
 from enmf.run.loop import descend
 from enmf.run.method import Method

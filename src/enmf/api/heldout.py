@@ -36,7 +36,7 @@ from enmf.geometry.equivalence import match
 from enmf.matrix.base import Matrix, draw
 from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.sparse import SparseMatrix
-from enmf.problem.validation import check_masked_problem
+from enmf.problem.validation.masks import check_masked_problem
 from enmf.run.stopping import Stopping
 
 HIDDEN = 0.1  # share of the entries that a fold hides (less with more than ten folds)

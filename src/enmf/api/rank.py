@@ -27,16 +27,11 @@ from enmf import parallel
 from enmf.api.factorize import factorize_problem
 from enmf.api.heldout import Factors, HeldOut, sample_side
 from enmf.linalg.svd import Spectrum, sharpen, truncated_svd
-from enmf.problem.validation import (
-    Problem,
-    check_count,
-    check_limits,
-    check_problem,
-    check_ranks,
-    check_threads,
-    make_rng,
-    warn_outside,
-)
+from enmf.problem.validation.arrays import Problem, check_problem
+from enmf.problem.validation.factors import check_ranks
+from enmf.problem.validation.numbers import check_count, check_threads, make_rng
+from enmf.problem.validation.options import check_limits
+from enmf.problem.validation.warn import warn_outside
 from enmf.run.checkpoint import SavedFile, check_saved_factor
 from enmf.run.result import Result
 from enmf.run.stopping import Stopping

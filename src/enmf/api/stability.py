@@ -18,15 +18,9 @@ import numpy as np
 from enmf import parallel
 from enmf.api.factorize import DEFAULTS, factorize_problem
 from enmf.geometry.equivalence import SAME_ERROR, TOLERANCE, match
-from enmf.problem.validation import (
-    Problem,
-    check_count,
-    check_limits,
-    check_number,
-    check_problem,
-    check_threads,
-    make_rng,
-)
+from enmf.problem.validation.arrays import Problem, check_problem
+from enmf.problem.validation.numbers import check_count, check_number, check_threads, make_rng
+from enmf.problem.validation.options import check_limits
 from enmf.run.result import Result
 
 

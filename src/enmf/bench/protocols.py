@@ -25,7 +25,8 @@ from enmf.bench.table import Row, Table
 from enmf.certificate.certificate import kkt_residual
 from enmf.linalg.svd import sharpen, truncated_svd
 from enmf.problem.state import Iterate
-from enmf.problem.validation import Problem, check_problem, make_rng
+from enmf.problem.validation.arrays import Problem, check_problem
+from enmf.problem.validation.numbers import make_rng
 from enmf.run.result import Result
 from enmf.run.stopping import Progress, Stopping
 

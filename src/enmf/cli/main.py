@@ -726,7 +726,7 @@ def _workers_at(address: str | None) -> Iterator[None]:
 @contextlib.contextmanager
 def _in_words_of(table: Table, complete: bool = False) -> Iterator[None]:
     """Warnings as one line each, problems with the file and its names."""
-    from enmf.problem.validation import EntryError
+    from enmf.problem.validation.entries import EntryError
 
     _run_begins()
     with warnings.catch_warnings(record=True) as caught:

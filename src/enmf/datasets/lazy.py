@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from enmf.problem.validation import check_count, check_number
+from enmf.problem.validation.numbers import check_count, check_number
 
 
 def make_sparse(

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from enmf.problem.validation import make_rng
+from enmf.problem.validation.numbers import make_rng
 
 FILES = ("ratings.dat", "u.data", "ratings.csv")
 TRAIN, VALIDATION, TEST = 0, 1, 2

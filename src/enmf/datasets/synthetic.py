@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from enmf.problem.validation import make_rng
+from enmf.problem.validation.numbers import make_rng
 
 
 def make_synthetic(

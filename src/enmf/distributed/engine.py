@@ -24,7 +24,7 @@ import numpy as np
 from enmf import parallel
 from enmf.distributed.blocks import Preparation, as_block
 from enmf.distributed.parts import Hand, Instruction, Lost, Packed, Sent, add, drop, make_part, published, run
-from enmf.distributed.sources import LazyBlock, futures_in, is_held
+from enmf.distributed.sources import LazyBlock, futures_in, half_of_memory, is_held
 
 FAN_IN = 8  # partial sums added in one task
 HANDS = 8  # workers that are asked directly
@@ -447,7 +447,7 @@ def _computed(function: Callable[..., Any], calls: Sequence[Any], blocks: Sequen
 
 
 def no_workers_timeout() -> float:
-    """Seconds, by Dask's setting enmf.no-workers-timeout: a number, or a text such as "5s"."""
+    """Seconds, by Dask's setting enmf.no-workers-timeout: a number, or a string such as "5s"."""
     import dask
     from dask.utils import parse_timedelta
 
@@ -455,7 +455,7 @@ def no_workers_timeout() -> float:
     try:
         return float(parse_timedelta(given))
     except (KeyError, TypeError, ValueError):
-        raise ValueError(f"enmf.no-workers-timeout must be seconds or a text such as '5s', got {given!r}") from None
+        raise ValueError(f"enmf.no-workers-timeout must be seconds or a string such as '5s', got {given!r}") from None
 
 
 def active_client() -> Any:
@@ -479,11 +479,3 @@ def _lost_inputs() -> tuple[type[BaseException], ...]:
     from distributed.comm import CommClosedError  # a worker that died while arrays were sent to it
 
     return CancelledError, FutureCancelledError, CommClosedError
-
-
-def half_of_memory() -> int:
-    """Bytes."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-    except (AttributeError, ValueError, OSError):  # not on Windows
-        return 4 << 30

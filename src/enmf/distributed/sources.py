@@ -7,6 +7,7 @@ range of rows, never as data.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -171,6 +172,14 @@ def is_mapped(X: Any) -> bool:
     return isinstance(X, np.memmap) and X.ndim == 2 and X.filename is not None and _order(X) is not None
 
 
+def half_of_memory() -> int:
+    """Half the memory of this machine in bytes. Larger memory maps are read in blocks."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    except (AttributeError, ValueError, OSError):  # not on Windows
+        return 4 << 30
+
+
 def open_blocks(X: Any, block_bytes: BlockBytes) -> tuple[list[Any], int]:
     """The blocks of X, of about the size wanted where we may choose, and the number of its column chunks."""
     if isinstance(X, (str, Path)):
@@ -213,7 +222,7 @@ def _order(X: np.memmap) -> str | None:
 
 def _open_folder(folder: Path) -> list[Any]:
     if not folder.is_dir():
-        problem = "this is not" if folder.exists() else "there is no such file or folder. A text names"
+        problem = "this is not" if folder.exists() else "there is no such file or folder. A string must name"
         raise ValueError(f"X is {str(folder)!r}: {problem} an npy file or a folder of npz, npy or parquet parts")
     parts = sorted((p for p in folder.iterdir() if p.suffix in SUFFIXES), key=_natural)
     if not parts:

@@ -23,7 +23,9 @@ from enmf import parallel
 from enmf.certificate.certificate import kkt_residual
 from enmf.geometry.exact.relation import Transform, transform_between
 from enmf.problem.state import Iterate
-from enmf.problem.validation import check_number, check_pair, check_problem, check_same_sides
+from enmf.problem.validation.arrays import check_problem
+from enmf.problem.validation.factors import check_pair, check_same_sides
+from enmf.problem.validation.numbers import check_number
 from enmf.run.stopping import effective_tol
 
 TOLERANCE = 0.05  # the paper's epsilon
@@ -227,7 +229,7 @@ def compare(A: Any, B: Any, X: Any = None, *, tol: float = TOLERANCE) -> Compari
 
 
 def match(A: tuple[np.ndarray, np.ndarray], B: tuple[np.ndarray, np.ndarray], tol: float = TOLERANCE) -> Matching:
-    """The joint matching of two pairs of factors, behind the door."""
+    """The joint matching of two pairs of factors that are already validated."""
     (Ua, Va), (Ub, Vb) = (_without_dead(*pair) for pair in (A, B))
     cosines_U, cosines_V = cosines(Ua, Ub), cosines(Va, Vb)
     rows, columns = linear_sum_assignment(-cosines_U * cosines_V)

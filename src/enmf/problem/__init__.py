@@ -1,1 +1,1 @@
-"""What is minimized: X, its factors, what is known about them; and the one door for user input."""
+"""What is minimized: X, its factors, what is known about them; and the validation of user input."""

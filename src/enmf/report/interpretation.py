@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from enmf.problem.validation import check_count
+from enmf.problem.validation.numbers import check_count
 
 if TYPE_CHECKING:
     import pandas

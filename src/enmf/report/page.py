@@ -16,7 +16,8 @@ import numpy as np
 
 from enmf.geometry.equivalence import compare
 from enmf.io.files import whole_file
-from enmf.problem.validation import check_choice, check_values, names_in
+from enmf.problem.validation.arrays import check_values, names_in
+from enmf.problem.validation.numbers import check_choice
 from enmf.report.axes import Axis
 from enmf.report.fit import fit_section, grouped
 from enmf.report.numbers import SPACE, explained, percent, shortened, ticks, times

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from enmf.problem.validation import check_choice
+from enmf.problem.validation.numbers import check_choice
 from enmf.report.interpretation import components_of, names_of, top_features
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from enmf.distributed.rows import RowBlocks
-from enmf.problem.validation import warn_outside
+from enmf.problem.validation.warn import warn_outside
 from enmf.run.stopping import Progress
 
 SHARE = 0.05  # of the time that may go into saving

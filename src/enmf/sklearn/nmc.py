@@ -16,15 +16,10 @@ from enmf import parallel
 from enmf.api.complete import DEFAULTS, STARTS, complete_problem, completion_methods, solve_rows_exactly
 from enmf.kernels import masked as kernels
 from enmf.matrix.masked import MaskedMatrix
-from enmf.problem.validation import (
-    MISSING,
-    check_limits,
-    check_masked_problem,
-    check_places,
-    check_range,
-    check_ridge,
-    check_threads,
-)
+from enmf.problem.validation.masks import MISSING, check_masked_problem, check_places
+from enmf.problem.validation.numbers import check_range, check_threads
+from enmf.problem.validation.options import check_limits
+from enmf.problem.validation.penalties import check_ridge
 from enmf.sklearn.nmf import LIMITS, NONNEGATIVE
 
 

@@ -22,16 +22,12 @@ from enmf.api import registry
 from enmf.api.factorize import DEFAULTS, factorize_problem
 from enmf.linalg.nnls import solve_nnls
 from enmf.problem.state import penalized
-from enmf.problem.validation import (
-    Problem,
-    as_numbers,
-    check_given,
-    check_limits,
-    check_penalty,
-    check_problem,
-    check_threads,
-    warn_outside,
-)
+from enmf.problem.validation.arrays import Problem, check_problem
+from enmf.problem.validation.factors import as_numbers, check_given
+from enmf.problem.validation.numbers import check_threads
+from enmf.problem.validation.options import check_limits
+from enmf.problem.validation.penalties import check_penalty
+from enmf.problem.validation.warn import warn_outside
 
 AUTO_COMPONENTS = 10
 SOLVERS = {"cd": "hals"}  # scikit-learn's names for methods of ours

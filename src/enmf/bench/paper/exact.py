@@ -13,7 +13,7 @@ from enmf.bench.paper.runs import LETTER, OPPONENTS, bound_of, facts, problem, r
 from enmf.bench.protocols import Goal
 from enmf.datasets import load, make_exact
 from enmf.geometry.equivalence import compare
-from enmf.problem.validation import check_problem
+from enmf.problem.validation.arrays import check_problem
 
 POINTS = 60  # rows kept of a trace
 

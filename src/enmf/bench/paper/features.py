@@ -25,7 +25,7 @@ from enmf.bench.paper.runs import LETTER, OPPONENTS, bound_of, facts, run, warm
 from enmf.bench.protocols import Goal
 from enmf.datasets import load
 from enmf.linalg.nnls import solve_nnls
-from enmf.problem.validation import check_problem
+from enmf.problem.validation.arrays import check_problem
 from enmf.run.result import Result
 
 SPLITS = 5

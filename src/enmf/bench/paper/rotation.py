@@ -18,7 +18,8 @@ from enmf.certificate.certificate import kkt_residual
 from enmf.linalg.rotation import negative_share, rotate, spread
 from enmf.linalg.svd import Spectrum, truncated_svd
 from enmf.problem.state import Iterate
-from enmf.problem.validation import Problem, make_rng
+from enmf.problem.validation.arrays import Problem
+from enmf.problem.validation.numbers import make_rng
 
 
 @reproduces(

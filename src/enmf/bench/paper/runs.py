@@ -12,7 +12,8 @@ from enmf.bench.paper.case import Row
 from enmf.bench.protocols import NINE_STARTS, Goal, Setting, equal_error, equal_time, run_to
 from enmf.bench.table import Summary, Table, summarize
 from enmf.linalg.svd import sharpen, truncated_svd
-from enmf.problem.validation import Problem, check_problem, make_rng
+from enmf.problem.validation.arrays import Problem, check_problem
+from enmf.problem.validation.numbers import make_rng
 from enmf.run.result import Result
 
 OPPONENTS = ("hals", "nmf-admm", "grad-mult", "als", "ao-admm", "a-hals", "nenmf", "fpgm", "r1d")  # the paper's nine
@@ -26,7 +27,7 @@ TOLS = {"audio_waveform": 3e-6}  # ... where a constant explains 98.6 % of the n
 
 @lru_cache(maxsize=1)
 def problem(data: str) -> Problem:
-    """The matrix of that name, through the door; the last one is kept."""
+    """The validated matrix of that name; the last one is kept."""
     return check_problem(matrix(data))
 
 

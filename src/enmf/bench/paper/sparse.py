@@ -13,7 +13,7 @@ from enmf.bench.paper.case import Case, Row, reproduces
 from enmf.bench.paper.runs import bound_of, facts, run, warm
 from enmf.bench.protocols import Goal
 from enmf.datasets import make_sparse
-from enmf.problem.validation import Problem, check_problem
+from enmf.problem.validation.arrays import Problem, check_problem
 
 METHODS = ("anls-bpp", "hals", "a-hals")
 RCV1 = (804_414, 47_236)

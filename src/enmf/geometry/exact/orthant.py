@@ -22,7 +22,8 @@ from enmf.geometry.exact.admm import GeneralAdmm
 from enmf.geometry.exact.newton import balanced, refine
 from enmf.geometry.exact.relation import Transform, transform_between
 from enmf.linalg.rotation import STARTS, rotate
-from enmf.problem.validation import check_choice, check_count, check_pair, check_same_sides, make_rng
+from enmf.problem.validation.factors import check_pair, check_same_sides
+from enmf.problem.validation.numbers import check_choice, check_count, make_rng
 
 KINDS = ("rotation", "general")
 ROUND = 250  # ADMM iterations between two attempts to finish

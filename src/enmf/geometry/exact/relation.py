@@ -16,7 +16,9 @@ import numpy as np
 
 from enmf import parallel
 from enmf.linalg.svd import truncated_svd
-from enmf.problem.validation import check_pair, check_problem, check_rank, check_same_sides, make_rng
+from enmf.problem.validation.arrays import check_problem
+from enmf.problem.validation.factors import check_pair, check_rank, check_same_sides
+from enmf.problem.validation.numbers import make_rng
 
 RANK_TOL = 1e-10  # singular values up to this share of the largest one count as zero
 
@@ -110,7 +112,7 @@ def relate(first: Any, second: Any) -> Transform:
 
 
 def transform_between(U1: np.ndarray, V1: np.ndarray, U2: np.ndarray, V2: np.ndarray) -> Transform | None:
-    """`relate` behind the door; None where a factor is short of rank."""
+    """`relate` for factors that are already validated; None where a factor is rank-deficient."""
     # columns of unit length first: their scale must not decide what counts as dependent
     one, two = np.linalg.norm(U1, axis=0), np.linalg.norm(U2, axis=0)
     if one.min() == 0.0 or two.min() == 0.0 or len(U1) < U1.shape[1]:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from enmf import parallel
-from enmf.problem.validation import check_count, check_number, check_problem
+from enmf.problem.validation.arrays import check_problem
+from enmf.problem.validation.numbers import check_count, check_number
 from enmf.starts.spa import Extraction, extract
 
 

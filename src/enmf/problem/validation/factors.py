@@ -1,0 +1,203 @@
+"""Factors and their rank: starts, factors to certify or compare, factors given to an estimator."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from enmf.matrix.base import Matrix
+from enmf.problem.validation.arrays import canonical, unmasked, without_na
+from enmf.problem.validation.entries import SQUARES
+from enmf.problem.validation.numbers import check_choice, check_count, check_number
+from enmf.problem.validation.warn import warn_outside
+
+UNIT, LEAN = 30, 60  # powers of two by which the product of a start may miss X, and its factors differ in size
+
+
+def check_rank(rank: Any, X: Matrix, name: str = "rank") -> int:
+    """A positive integer, with a warning above min(n, m)."""
+    rank = check_count(name, rank, low=1)
+    side = min(X.shape)
+    if rank > side:
+        warn_outside(
+            f"{name} {rank} is above min(n, m) = {side}: rank {side} already reproduces X exactly, "
+            f"so {rank - side} components are not needed"
+        )
+    return rank
+
+
+def check_ranks(ranks: Any, X: Matrix) -> list[int]:
+    """Distinct ranks below min(n, m), in increasing order."""
+    try:
+        given = list(ranks)
+    except TypeError:
+        raise TypeError(f"ranks must be several integers, such as range(2, 21), got {ranks!r}") from None
+    side = min(X.shape)
+    for rank in given:
+        check_number("rank", rank, low=1, integer=True)
+        if rank >= side:
+            raise ValueError(f"rank {rank} is not below min(n, m) = {side}, where X = X I is exact: try smaller ranks")
+    if not given:
+        raise ValueError("ranks is empty: give at least one rank")
+    return sorted({int(rank) for rank in given})
+
+
+def check_init(
+    init: Any, names: list[str], X: Matrix, rank: int, scale: float, *, best_U: bool = False
+) -> str | tuple[Any, np.ndarray]:
+    """A start: one of `names` or a pair of factors. With `best_U`, U may be None, which means the best U for V."""
+    if isinstance(init, str):
+        return check_choice("init", init, names)
+    try:
+        U, V = init
+    except (TypeError, ValueError):
+        raise TypeError("init must be a name or a pair (U, V) of factors") from None
+    if U is None and best_U:
+        return U, _check_start(V, "init V", X, 1, rank, scale)
+    U = _check_start(U, "init U", X, 0, rank, scale)
+    return _in_unit_of(X, U, _check_start(V, "init V", X, 1, rank, scale))
+
+
+def _check_start(F: Any, name: str, X: Matrix, side: int, rank: int, scale: float) -> np.ndarray:
+    """A factor to start from, not all zero unless X is."""
+    F = check_factor(F, name, X, side, rank, scale)
+    if not F.any() and X.squared_norm() > 0:
+        raise ValueError(f"{name} is full of zeros, and nothing can grow from there. Give it positive entries")
+    return F
+
+
+def _in_unit_of(X: Matrix, U: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Factors of a very different size than X, or than each other, are brought near it by powers of two."""
+    mean_square = X.squared_norm() / (X.shape[0] * X.shape[1])
+    if mean_square == 0.0:
+        return U, V
+    large_U, large_V = _log2(U), _log2(V)
+    excess = large_U + large_V - math.log2(mean_square) / 2.0
+    lean = (large_U - large_V) / 2.0
+    excess, lean = excess * (abs(excess) > UNIT), lean * (abs(lean) > LEAN)
+    return _times_power(U, -lean - excess / 2.0), _times_power(V, lean - excess / 2.0)
+
+
+def _times_power(F: np.ndarray, power: float) -> np.ndarray:
+    return F if power == 0.0 else np.ldexp(F, round(power))
+
+
+def _log2(F: np.ndarray) -> float:
+    return math.log2(float(F.max(initial=0.0)) or 1.0)
+
+
+def check_factors(U: Any, V: Any, X: Matrix, rank: int | None, scale: float) -> tuple[np.ndarray, np.ndarray]:
+    """The user's factors, n x r and m x r, finite and nonnegative: copies, scaled to the problem."""
+    U = check_factor(U, "U", X, 0, rank, scale)
+    V = check_factor(V, "V", X, 1, U.shape[1], scale)
+    if _log2(U) + _log2(V) > math.log2(SQUARES[1]):
+        raise ValueError(
+            "the entries of U Vᵀ are too large compared with those of X: their squares leave the range of double "
+            "precision"
+        )
+    return U, V
+
+
+def check_factor(F: Any, name: str, X: Matrix, side: int, rank: int | None, scale: float) -> np.ndarray:
+    """The factor for one side of X (0: rows, 1: columns): a copy, scaled to the problem."""
+    with np.errstate(over="ignore"):  # reported below
+        F = as_numbers(F, name).astype(X.dtype, order="F")
+    if F.ndim != 2 or F.shape[0] != X.shape[side] or rank not in (None, F.shape[1]):
+        wanted = f"({X.shape[side]}, {'r' if rank is None else rank})"
+        raise ValueError(f"{name} must have shape {wanted} for X of shape {X.shape}, got {F.shape}")
+    _check_finite(F, name)
+    if F.size and F.min() < 0:
+        raise ValueError(f"{name} has {int((F < 0).sum())} negative entries; the smallest is {F.min():.3g}")
+    return F / np.asarray(math.sqrt(scale), F.dtype)
+
+
+def check_given(F: Any, letter: str, shape: tuple[Any, Any], dtype: np.dtype) -> np.ndarray:
+    """W or H given to an estimator, with scikit-learn's error messages. None in `shape` allows any length."""
+    whom = f"NMF (input {letter})"
+    F = as_numbers(F, letter)
+    if F.ndim != 2:
+        raise ValueError(f"Expected 2D array, got {F.ndim}D array passed to {whom}: shape {F.shape}")
+    for which, wanted, length in zip(("first", "second"), shape, F.shape):
+        if wanted not in (None, length):
+            raise ValueError(
+                f"Array with wrong {which} dimension passed to {whom}. Expected {wanted}, but got {length}."
+            )
+    _check_finite(F, letter)
+    if F.size and F.min() < 0:
+        raise ValueError(
+            f"Negative values in data passed to {whom}: {int((F < 0).sum())} entries; the smallest is {F.min():.3g}"
+        )
+    if not F.any():
+        raise ValueError(f"Array passed to {whom} is full of zeros.")
+    return np.array(F, dtype=dtype)
+
+
+def check_pair(pair: Any, name: str = "", X: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    """Factors (U, V) of any sign in double precision: a pair, anything with `.U` and `.V`, or, with X, an estimator."""
+    if hasattr(pair, "U") and hasattr(pair, "V"):
+        pair = (pair.U, pair.V)
+    elif hasattr(pair, "transform") and hasattr(pair, "components_"):
+        if X is None:
+            raise ValueError(f"{name or 'the factors'}: a fitted estimator keeps no W; pass X too, to compute it")
+        pair = (pair.transform(X), np.asarray(pair.components_).T)
+    where = f" of {name}" if name else ""
+    try:
+        U, V = pair
+    except (TypeError, ValueError):
+        kind = type(pair).__name__ + (", which is not fitted" if hasattr(pair, "fit") else "")
+        raise TypeError(f"factors{where} must be a pair (U, V), a Result or a fitted estimator, got {kind}") from None
+    U, V = _check_any_sign(U, f"U{where}"), _check_any_sign(V, f"V{where}")
+    if U.shape[1] != V.shape[1]:
+        raise ValueError(
+            f"U and V{where} must have as many columns as each other, got {U.shape} and {V.shape}"
+            + (". Pass V = H.T for a scikit-learn H" if U.shape[1] == V.shape[0] else "")
+        )
+    return U, V
+
+
+def _check_any_sign(F: Any, name: str) -> np.ndarray:
+    F = np.array(as_numbers(F, name), dtype=np.float64)
+    if F.ndim != 2 or 0 in F.shape:
+        raise ValueError(f"{name} must be a matrix with 2 dimensions and not empty, got shape {F.shape}")
+    _check_finite(F, name)
+    return F
+
+
+def check_same_sides(
+    first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarray, np.ndarray], *, same_rank: bool = False
+) -> None:
+    """Refuse two pairs of factors that belong to matrices of different shapes."""
+    (n, r), (m, _) = first[0].shape, first[1].shape
+    if (len(second[0]), len(second[1])) != (n, m):
+        raise ValueError(
+            f"the two pairs of factors belong to matrices of different shapes, ({n}, {m}) and "
+            f"({len(second[0])}, {len(second[1])})"
+        )
+    if same_rank and second[0].shape[1] != r:
+        raise ValueError(f"the two pairs of factors have different ranks, {r} and {second[0].shape[1]}")
+
+
+def as_numbers(F: Any, name: str) -> np.ndarray:
+    """A factor as an array of real numbers; sparse ones become dense."""
+    if sp.issparse(F):
+        F = canonical(F, name).toarray()
+    array = unmasked(F, name)
+    if array.dtype == object:
+        try:
+            array = without_na(array).astype(np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(f"{name} must be an array of numbers, got {type(F).__name__} of objects") from None
+    if array.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} has dtype {array.dtype}")
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must be an array of numbers, got {type(F).__name__} of dtype {array.dtype}")
+    return array
+
+
+def _check_finite(F: np.ndarray, name: str) -> None:
+    bad = int((~np.isfinite(F)).sum())
+    if bad:
+        raise ValueError(f"{name} has {bad} entries that are NaN or infinite")

@@ -1,0 +1,68 @@
+"""Options of a run: those of the methods, by name, and the limits that end it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from enmf.problem.validation.numbers import check_flag, check_number
+from enmf.run.stopping import Stopping
+
+# Ranges of the options by name: exterior phases, feasibility stages and descent methods.
+_COUNT, _SOME, _SHARE = {"integer": True, "low": 0}, {"integer": True, "low": 1}, {"low": 0.0}
+_POSITIVE, _GROWTH = {"above": 0.0}, {"low": 1.0}
+NUMBERS: dict[str, dict[str, Any]] = {
+    "power_iterations": {**_SHARE, "optional": True},
+    "starts": {**_SOME, "optional": True},
+    "rotation_iterations": {**_COUNT, "optional": True},
+    "rotation_rho": _POSITIVE,
+    "surrogate_iterations": {**_COUNT, "optional": True},
+    "restarts": _COUNT,
+    "softimpute_iterations": _COUNT,
+    "softimpute_tol": _SHARE,
+    "steps": _SOME,
+    "softest": _POSITIVE,
+    "hardest": _POSITIVE,
+    "inner": _SOME,
+    "epsilon": _SHARE,
+    "alpha": _SHARE,
+    "progress": _SHARE,
+    "beta": {"low": 0.0, "high": 1.0},
+    "growth": _GROWTH,
+    "cap_growth": _GROWTH,
+    "shrink": _GROWTH,
+    "drop": _SHARE,
+    "sigma": _POSITIVE,
+    "delta": _POSITIVE,
+    "first_tolerance": _SHARE,
+    "patience": _SOME,
+    "rho": _POSITIVE,
+    "gamma": _POSITIVE,
+    "sweeps": _SOME,
+    "max_sweeps": _SOME,
+}
+FLAGS = ("adaptive_rho", "sample", "surrogate", "optimal_step", "literal")
+OPTIONAL_FLAGS = ("surrogate",)
+
+
+def check_options(options: dict[str, Any]) -> None:
+    """Type and range of the options of the exterior phases and of descent methods. Unknown names pass."""
+    for name, value in options.items():
+        if name in NUMBERS:
+            check_number(name, value, finite=True, **NUMBERS[name])
+        elif name in FLAGS:
+            check_flag(name, value, optional=name in OPTIONAL_FLAGS)
+    stage = options.get("feasibility_options")
+    if stage is not None:
+        if not isinstance(stage, dict):
+            raise TypeError(f"feasibility_options must be a dict or None, got {stage!r}")
+        check_options(stage)
+
+
+def check_limits(tol: Any, max_iter: Any, time_limit: Any, target_error: Any) -> Stopping:
+    """The limits of a run. The clock of the time limit starts here: call this before looking at X."""
+    check_number("tol", tol, low=0.0)
+    check_number("max_iter", max_iter, low=0, integer=True)
+    check_number("time_limit", time_limit, low=0.0, optional=True)
+    check_number("target_error", target_error, low=0.0, optional=True)
+    return Stopping(float(tol), int(max_iter), time_limit, target_error, began=time.perf_counter())
