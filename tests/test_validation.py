@@ -15,7 +15,7 @@ from enmf.api import registry
 from enmf.exterior.feasibility import Path, Penalty
 from enmf.exterior.pipeline import ExteriorOptions
 from enmf.exterior.softimpute import STAGES, CompletionOptions
-from enmf.problem.validation.options import FLAGS, NUMBERS, check_options
+from enmf.run.checks import FLAGS, NUMBERS, check_options
 from enmf.solvers.masked import METHODS, MaskedExtrapolated
 
 BOTH = pytest.mark.parametrize("store", [np.asarray, sp.csr_array], ids=["dense", "sparse"])

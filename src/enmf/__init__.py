@@ -20,16 +20,16 @@ from enmf import _moved
 if TYPE_CHECKING:
     from enmf import datasets
     from enmf.api.certify import certify
-    from enmf.api.complete import complete, completion_methods
+    from enmf.api.complete import complete
     from enmf.api.consensus import Consensus, consensus
     from enmf.api.factorize import factorize
     from enmf.api.rank import RankSelection, select_rank
-    from enmf.api.registry import initializations, methods
+    from enmf.api.registry import completion_methods, initializations, methods
     from enmf.api.stability import Stability, stability
     from enmf.certificate.certificate import Certificate
-    from enmf.distributed.engine import WorkersLost
     from enmf.geometry import exact
     from enmf.geometry.equivalence import Comparison, compare
+    from enmf.matrix.factor import WorkersLost
     from enmf.report.interpretation import components_frame, top_features
     from enmf.report.plots import plot_components
     from enmf.run.result import Result
@@ -69,14 +69,14 @@ __all__ = [
 # Modules are imported when one of their names is first used: `enmf --help` needs none of them.
 _HOMES = {
     "api.certify": ("certify",),
-    "api.complete": ("complete", "completion_methods"),
+    "api.complete": ("complete",),
     "api.consensus": ("Consensus", "consensus"),
     "api.factorize": ("factorize",),
     "api.rank": ("RankSelection", "select_rank"),
-    "api.registry": ("initializations", "methods"),
+    "api.registry": ("completion_methods", "initializations", "methods"),
     "api.stability": ("Stability", "stability"),
     "certificate.certificate": ("Certificate",),
-    "distributed.engine": ("WorkersLost",),
+    "matrix.factor": ("WorkersLost",),
     "geometry.equivalence": ("Comparison", "compare"),
     "report.interpretation": ("components_frame", "top_features"),
     "report.plots": ("plot_components",),

@@ -5,18 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from enmf import parallel
-from enmf.api.complete import in_units_of_weights
-from enmf.api.factorize import in_users_units
-from enmf.certificate.certificate import Certificate, balance, make_certificate
-from enmf.linalg.svd import sharpen, truncated_svd
-from enmf.problem.masked import MaskedIterate, Ridge
-from enmf.problem.state import Iterate
-from enmf.problem.validation.arrays import Problem
+from enmf.certificate.certificate import Certificate, make_certificate
+from enmf.certificate.words import TOL
+from enmf.linalg.bound import sharpen
+from enmf.linalg.svd import truncated_svd
+from enmf.problem.problem import Problem
+from enmf.problem.state import State
 from enmf.problem.validation.factors import check_factors
-from enmf.problem.validation.masks import MaskedProblem, check_masked_or_complete
+from enmf.problem.validation.masks import check_masked_or_complete
 from enmf.problem.validation.numbers import check_choice, check_number, check_threads, make_rng
-from enmf.problem.validation.penalties import check_ridge
-from enmf.run.stopping import Stopping
+from enmf.problem.validation.penalties import with_ridge
 
 
 def certify(
@@ -29,7 +27,7 @@ def certify(
     weights: Any = None,
     ridge: float | tuple[float, float] = 0.0,
     ridge_scaling: str = "entries",
-    tol: float = Stopping().tol,
+    tol: float = TOL,
     random_state: Any = 0,
     n_threads: int | None = None,
     fixed: str | None = None,
@@ -71,26 +69,25 @@ def certify(
     if fixed is not None:
         check_choice("fixed", fixed, ["U", "V"])
     problem = check_masked_or_complete(X, missing, mask, weights, ridge)
+    if not problem.X.complete:
+        problem = with_ridge(problem, ridge, ridge_scaling)
     U, V = check_factors(U, V, problem.X, None, problem.scale)
     with parallel.limit(check_threads(n_threads)):
-        if isinstance(problem, MaskedProblem):
-            it = MaskedIterate(problem.X, U, V, Ridge(*check_ridge(problem, ridge, ridge_scaling)))
-            certificate = in_units_of_weights(_certificate(it, 0.0, tol, fixed), problem.weight_unit)
-        else:
-            certificate = _certificate(
-                Iterate(problem.X, U, V), _lower_bound(problem, U.shape[1], random_state), tol, fixed
-            )
-        return in_users_units(certificate, problem.scale)
+        return certify_problem(problem, State(problem, U, V), tol, random_state, fixed)
 
 
-def _certificate(it: Iterate, lower_bound: float, tol: float, fixed: str | None) -> Certificate:
-    if not it.penalty:  # a penalty fixes the scale of the columns
-        balance(it, sort=False, clear=False)
-    return make_certificate(it, lower_bound, tol, fixed)
+def certify_problem(
+    problem: Problem, state: State, tol: float, random_state: Any, fixed: str | None = None
+) -> Certificate:
+    """`certify` for factors that are validated already."""
+    bound = _lower_bound(problem, state.rank, random_state)
+    if not state.penalized:  # a penalty fixes the scale of the columns
+        state.balance(sort=False, clear=False)
+    return make_certificate(state, bound, tol, fixed).in_units(problem.units, problem.loss)
 
 
 def _lower_bound(problem: Problem, rank: int, random_state: Any) -> float:
     rng = make_rng(random_state)
-    if rank >= min(problem.X.shape):
+    if rank >= min(problem.X.shape) or not problem.loss.has_bound(problem.X):
         return 0.0
     return sharpen(problem.X, truncated_svd(problem.X, rank, rng=rng), rng=rng).lower_bound(rank)

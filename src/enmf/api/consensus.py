@@ -9,23 +9,22 @@ Runs keep their components only (n_runs r x m); usages of single runs are never 
 
 from __future__ import annotations
 
-import copy
 import math
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from enmf import parallel
 from enmf.api.certify import certify
-from enmf.api.factorize import factorize_problem
+from enmf.api.request import Request, solve
 from enmf.certificate.certificate import Certificate
-from enmf.problem.validation.arrays import Problem, check_problem, names_in
+from enmf.problem.transform import best_U
+from enmf.problem.validation.arrays import check_problem, names_in
 from enmf.problem.validation.factors import check_rank
 from enmf.problem.validation.numbers import check_count, check_number, check_threads, make_rng
-from enmf.problem.validation.options import check_limits
-from enmf.sklearn.nmf import solve_W
+from enmf.run.checks import check_limits
 
 NEIGHBOURS = 0.3  # nearest neighbours of a component, as a share of the number of runs
 
@@ -151,26 +150,13 @@ def consensus(
     check_count("n_runs", n_runs, low=2)
     check_number("threshold", threshold, low=0.0)
     stopping = check_limits(tol, max_iter, None, None)
-    problem.X.squared_norm()  # once for all runs
     rng = make_rng(random_state)
     streams = rng.spawn(n_runs)
 
+    usual = Request(method=method, init="random", stopping=stopping, bound=False)
+
     def run(index: int) -> tuple[np.ndarray, float]:
-        result = factorize_problem(
-            Problem(copy.copy(problem.X), problem.scale),  # the data are shared, the count of passes is not
-            rank,
-            method,
-            init="random",
-            stopping=stopping,
-            random_state=streams[index],
-            n_threads=None,
-            callback=None,
-            verbose=False,
-            preset=None,
-            bound=False,
-            exact_U=False,
-            options={},
-        )
+        result = solve(problem.counted(), rank, replace(usual, random_state=streams[index]))
         return result.V.T, result.error
 
     with warnings.catch_warnings():
@@ -180,7 +166,7 @@ def consensus(
     density = local_density(spectra, max(1, math.ceil(NEIGHBOURS * n_runs)))
     labels, medians = _cluster(spectra, density, rank, threshold, int(rng.integers(2**31)))
     with parallel.limit(check_threads(n_threads)):
-        U = solve_W(problem, medians, {})
+        U = best_U(problem, medians)
     U, V, order = _balanced(U, medians.T)
     place = np.argsort(order)  # of each cluster after sorting
     labels = np.where(labels >= 0, place[labels], -1)

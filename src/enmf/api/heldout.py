@@ -31,12 +31,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from enmf import parallel
-from enmf.api.complete import complete_problem
+from enmf.api.request import Request, solve
 from enmf.geometry.equivalence import match
 from enmf.matrix.base import Matrix, draw
 from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.sparse import SparseMatrix
 from enmf.problem.validation.masks import check_masked_problem
+from enmf.problem.validation.penalties import with_ridge
 from enmf.run.stopping import Stopping
 
 HIDDEN = 0.1  # share of the entries that a fold hides (less with more than ten folds)
@@ -98,21 +99,16 @@ class HeldOut:
         rng = np.random.default_rng([self.seed, rank, 1 + fold])
         hidden = self.hidden[fold]
         pattern = sp.csr_array((np.ones(len(hidden.rows), np.bool_), (hidden.rows, hidden.columns)), self.sample.shape)
-        result = complete_problem(
-            check_masked_problem(self.sample, missing=pattern if sp.issparse(self.sample) else pattern.toarray()),
-            rank,
-            "enmc",
-            ridge=self.ridge,
-            ridge_scaling="entries",
-            init=_enlarged(*before, rank, rng) if before is not None and all(F.any() for F in before) else "random",
+        masked = check_masked_problem(self.sample, missing=pattern if sp.issparse(self.sample) else pattern.toarray())
+        warm = before is not None and all(F.any() for F in before)
+        request = Request(
+            method="enmc",
+            init=_enlarged(*before, rank, rng) if before is not None and warm else "random",
             stopping=LIMITS,
             random_state=rng,
             n_threads=1,
-            callback=None,
-            verbose=False,
-            exact_U=False,
-            options={},
         )
+        result = solve(with_ridge(masked, self.ridge, "entries"), rank, request)
         estimates = np.einsum("ij,ij->i", result.U[hidden.rows], result.V[hidden.columns], dtype=np.float64)
         squares = hidden.weights * (hidden.values - np.minimum(estimates, hidden.limits)) ** 2
         error = math.sqrt(float(squares.sum()) / self.squared_norm) if self.squared_norm > 0 else 0.0

@@ -24,15 +24,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from enmf import parallel
-from enmf.api.factorize import factorize_problem
 from enmf.api.heldout import Factors, HeldOut, sample_side
-from enmf.linalg.svd import Spectrum, sharpen, truncated_svd
+from enmf.api.request import Request, solve
+from enmf.linalg.bound import sharpen
+from enmf.linalg.spectrum import Spectrum
+from enmf.linalg.svd import truncated_svd
 from enmf.problem.validation.arrays import Problem, check_problem
 from enmf.problem.validation.factors import check_ranks
 from enmf.problem.validation.numbers import check_count, check_threads, make_rng
-from enmf.problem.validation.options import check_limits
 from enmf.problem.validation.warn import warn_outside
 from enmf.run.checkpoint import SavedFile, check_saved_factor
+from enmf.run.checks import check_limits
 from enmf.run.result import Result
 from enmf.run.stopping import Stopping
 
@@ -272,22 +274,9 @@ class _Sweep:
     def _fit(self, rank: int, spectrum: Spectrum) -> Result:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the status says it
-            result = factorize_problem(
-                self.problem,
-                rank,
-                "enmf",
-                init=None,
-                stopping=self.stopping,
-                random_state=np.random.default_rng([self.seed, rank]),
-                n_threads=None,
-                callback=None,
-                verbose=False,
-                preset=None,
-                bound=False,
-                exact_U=False,
-                options=dict(self.options),
-                spectrum=spectrum,
-            )
+            seed = np.random.default_rng([self.seed, rank])
+            request = Request(stopping=self.stopping, random_state=seed, bound=False, options=dict(self.options))
+            result = solve(self.problem, rank, request, spectrum)
         if result.status == "interrupted":
             raise KeyboardInterrupt
         return result

@@ -1,17 +1,23 @@
 """Names of methods and starts. A new one is one file and one line here; the contract test finds it.
 
-A method is a class with a `step`; its constructor's parameters are its options. "enmf" is the exterior start followed
-by the descent method named in its option `descent`, so "exterior" is a start for every other method too.
+A method is a frozen dataclass with a `step`; its fields are its options, and what stands here are their defaults.
+"enmf" and "enmc" are the exterior start followed by the descent method named in the option `descent`, so "exterior" is
+a start for every other method too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
-
-from enmf.matrix.base import Matrix
+from enmf.exterior.pipeline import ExteriorStart
+from enmf.exterior.plan import ExteriorOptions
+from enmf.exterior.softimpute import CompletionOptions, CompletionStart
+from enmf.run.given import MakeStart
 from enmf.run.method import Method
+from enmf.run.options import Start
+from enmf.solvers.adm import ADM
 from enmf.solvers.admm import AOADMM, NMFADMM
 from enmf.solvers.als import ALS, ProjectedALS
 from enmf.solvers.anls_bpp import ANLSBPP
@@ -21,47 +27,98 @@ from enmf.solvers.hals import HALS, AcceleratedHALS, ExtrapolatedHALS
 from enmf.solvers.mu import MultiplicativeUpdates
 from enmf.solvers.nesterov import FPGM, NeNMF
 from enmf.solvers.r1d import R1D
-from enmf.starts import heuristic, kmeans, nica, nndsvd, random, spa
+from enmf.starts.heuristic import heuristic
+from enmf.starts.kmeans import kmeans
+from enmf.starts.nica import nica
+from enmf.starts.nndsvd import nndsvd, nndsvda, nndsvdar
+from enmf.starts.observed import observed
+from enmf.starts.r1d import r1d
+from enmf.starts.random import random
+from enmf.starts.spa import spa
 
-Start = Callable[[Matrix, int, np.random.Generator], tuple[np.ndarray, np.ndarray]]
-
-DESCENTS: dict[str, type[Method]] = {
-    method.name: method
-    for method in (
-        HALS,
-        AcceleratedHALS,
-        ExtrapolatedHALS,
-        MultiplicativeUpdates,
-        GradMult,
-        ALS,
-        ProjectedALS,
-        AOADMM,
-        NMFADMM,
-        NeNMF,
-        FPGM,
-        R1D,
-        ANLSBPP,
-        Gradient,
-    )
+DESCENTS: dict[str, Method] = {
+    "hals": HALS(),
+    "a-hals": AcceleratedHALS(),
+    "e-hals": ExtrapolatedHALS(),
+    "mu": MultiplicativeUpdates(),
+    "grad-mult": GradMult(),
+    "als": ALS(),
+    "als-projected": ProjectedALS(),
+    "ao-admm": AOADMM(),
+    "nmf-admm": NMFADMM(),
+    "nenmf": NeNMF(),
+    "fpgm": FPGM(),
+    "r1d": R1D(),
+    "anls-bpp": ANLSBPP(),
+    "gradient": Gradient(),
 }
 
-STARTS: dict[str, Start] = {
-    "random": random.random,
-    "nndsvd": nndsvd.nndsvd,
-    "nndsvda": nndsvd.nndsvda,
-    "nndsvdar": nndsvd.nndsvdar,
-    "kmeans": kmeans.kmeans,
-    "heuristic": heuristic.heuristic,
-    "nica": nica.nica,
-    "spa": spa.spa,
+STARTS: dict[str, MakeStart] = {
+    "random": random,
+    "nndsvd": nndsvd,
+    "nndsvda": nndsvda,
+    "nndsvdar": nndsvdar,
+    "kmeans": kmeans,
+    "heuristic": heuristic,
+    "nica": nica,
+    "spa": spa,
 }
+
+OWN_STARTS: dict[str, MakeStart] = {"r1d": r1d}  # of methods that have one for themselves
+
+COMPLETIONS: dict[str, Method] = {
+    "masked-scd": HALS(sweeps=50, progress=1e-4),
+    "masked-e-scd": ExtrapolatedHALS(max_sweeps=10, progress=0.01),
+    "masked-mu": MultiplicativeUpdates(),
+    "adm": ADM(),
+}
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """What there is for one kind of X."""
+
+    own: str  # the exterior method
+    descents: dict[str, Method]
+    starts: dict[str, MakeStart]
+    descent: str  # of the exterior method
+    start: str  # of the others
+    options: type  # of the exterior phases
+    exterior: Callable[[Any], Start]
+    penalties: bool  # whether l1 and l2 may be given as options
+
+    def methods(self) -> list[str]:
+        return [self.own, *self.descents]
+
+    def initializations(self) -> list[str]:
+        return ["exterior", *self.starts]
+
+
+FACTORIZATION = Catalogue(
+    "enmf", DESCENTS, STARTS, "e-hals", "nndsvdar", ExteriorOptions, ExteriorStart, penalties=True
+)
+COMPLETION = Catalogue(
+    "enmc",
+    COMPLETIONS,
+    {"random": observed},
+    "masked-e-scd",
+    "random",
+    CompletionOptions,
+    CompletionStart,
+    penalties=False,
+)
 
 
 def methods() -> list[str]:
     """Names accepted as `method` by `enmf.factorize`."""
-    return ["enmf", *DESCENTS]
+    return FACTORIZATION.methods()
 
 
 def initializations() -> list[str]:
     """Names accepted as `init` by `enmf.factorize`."""
-    return ["exterior", *STARTS]
+    return FACTORIZATION.initializations()
+
+
+def completion_methods() -> list[str]:
+    """Names accepted as `method` by `enmf.complete`."""
+    return COMPLETION.methods()

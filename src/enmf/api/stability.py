@@ -7,21 +7,21 @@ columns of both factors match (`enmf.compare`'s rule for permutation and scaling
 
 from __future__ import annotations
 
-import copy
 import math
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from enmf import parallel
-from enmf.api.factorize import DEFAULTS, factorize_problem
+from enmf.api.request import Request, solve
 from enmf.geometry.equivalence import SAME_ERROR, TOLERANCE, match
-from enmf.problem.validation.arrays import Problem, check_problem
+from enmf.problem.validation.arrays import check_problem
 from enmf.problem.validation.numbers import check_count, check_number, check_threads, make_rng
-from enmf.problem.validation.options import check_limits
+from enmf.run.checks import check_limits
 from enmf.run.result import Result
+from enmf.run.stopping import DEFAULTS
 
 
 @dataclass(frozen=True)
@@ -140,27 +140,13 @@ def stability(
     check_count("n_runs", n_runs, low=1)
     check_number("match_tol", match_tol, low=0.0)
     stopping = check_limits(tol, max_iter, None, None)
-    problem.X.squared_norm()  # once for all runs
     streams = make_rng(random_state).spawn(n_runs)
 
     def run(index: int) -> Result:
-        # a matrix of its own for each run: the data are shared, the count of passes is not
-        own = Problem(copy.copy(problem.X), problem.scale)
-        return factorize_problem(
-            own,
-            rank,
-            "enmf" if index == 0 else descent,
-            init="exterior" if index == 0 else "random",
-            stopping=stopping,
-            random_state=streams[index],
-            n_threads=None,
-            callback=None,
-            verbose=False,
-            preset=None,
-            bound=index == 0,
-            exact_U=False,
-            options={"descent": descent} if index == 0 else {},
-        )
+        usual = Request(stopping=stopping, random_state=streams[index])
+        if index == 0:
+            return solve(problem.counted(), rank, replace(usual, options={"descent": descent}))
+        return solve(problem.counted(), rank, replace(usual, method=descent, init="random", bound=False))
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the statuses say which runs did not converge

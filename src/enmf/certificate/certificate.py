@@ -7,51 +7,17 @@ is zero.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
 from enmf.certificate.components import Component, component_table, counted, describe_components
 from enmf.certificate.notebook import html_table
 from enmf.certificate.uniqueness import Uniqueness, uniqueness
-from enmf.distributed.rows import fortran
-from enmf.problem.state import GradientMeasure, Iterate
-from enmf.run.stopping import PROVEN, exactness
-
-TEN_DIGITS = 1e-5  # share of ||X||² from which a difference of sums of that size has ten digits
-
-
-def kkt_residual(it: Iterate) -> float:
-    """Scale-free KKT residual of an iterate; costs no pass when its products are at hand."""
-    return scale_free_kkt(it, it.measure_U(), it.measure_V())
-
-
-def scale_free_kkt(it: Iterate, of_U: GradientMeasure, of_V: GradientMeasure, fixed: str | None = None) -> float:
-    """Norm of the projected gradient at column-balanced factors, over ||X||^1.5.
-
-    (U D, V D⁻¹) is the same solution for every positive diagonal D, but its gradient is not; balancing the columns,
-    ||u_j|| = ||v_j||, picks one of them. A component with u_j = 0 and v_j = 0 has no gradient. One with u_j = 0 alone
-    has: it is measured with ||v_j||² = ||X||, the size of a component that explains X. A penalty fixes the scale of the
-    columns, so nothing is balanced then. A fixed factor has no condition of its own.
-    """
-    whole = it.X.squared_norm()
-    if whole == 0.0:
-        return 0.0
-    squares_U, squares_V = of_U.squares * (fixed != "U"), of_V.squares * (fixed != "V")
-    if it.penalty:
-        total = float(squares_U.sum() + squares_V.sum())
-    else:
-        u = np.sqrt(np.diag(it.UtU).astype(np.float64))
-        v = np.sqrt(np.diag(it.VtV).astype(np.float64))
-        size = np.sqrt(whole)
-        total = float(squares_U @ _balancing(u, v, size) + squares_V @ _balancing(v, u, size))
-    return float(np.sqrt(total) / whole**0.75)
-
-
-def _balancing(own: np.ndarray, other: np.ndarray, size: float) -> np.ndarray:
-    """Squared factors that take the gradient of columns of norm `own` to that of balanced ones; 0 for (0, 0)."""
-    lone = np.where(own > 0, own, np.divide(size, other, out=np.zeros_like(own), where=other > 0))
-    return np.divide(lone, other, out=np.zeros_like(own), where=other > 0)
+from enmf.certificate.words import PROVEN, exactness
+from enmf.losses.base import Loss
+from enmf.problem.problem import Units
+from enmf.problem.state import State
 
 
 @dataclass(frozen=True)
@@ -129,6 +95,21 @@ class Certificate:
         """Components that are parallel in U or in V to an earlier one: a smaller rank gives the same error."""
         return tuple(c.index for c in self.components if c.duplicate_of is not None)
 
+    def in_units(self, units: Units, loss: Loss) -> Certificate:
+        """The certificate of a problem in the units of the work, in those of the user."""
+        if units.scale == 1.0 and units.weight == 1.0:
+            return self
+        error, value = units.error(loss), units.value(loss)
+        return replace(
+            self,
+            error=self.error * error,
+            lower_bound=self.lower_bound * error,
+            kkt_max=self.kkt_max * value,
+            kkt_sum=self.kkt_sum * value,
+            min_gradient=self.min_gradient * units.gradient(loss),
+            components=tuple(replace(c, norm=c.norm * units.scale) for c in self.components),
+        )
+
     def to_dict(self) -> dict[str, object]:
         """Plain values, for JSON."""
         plain = asdict(self)
@@ -182,16 +163,15 @@ class Certificate:
         return html_table("Certificate", self.facts())
 
 
-def make_certificate(it: Iterate, lower_bound: float, tol: float, fixed: str | None = None) -> Certificate:
-    """The certificate of an iterate with balanced columns; the products it has at hand are used."""
-    whole = float(np.sqrt(it.X.squared_norm()))
-    error = accurate_error(it)
-    exact = error <= exactness(it.X.dtype) * whole
-    of_U, of_V = it.measure_U(), it.measure_V()
-    kkt = scale_free_kkt(it, of_U, of_V, fixed)
-    free = [measure for measure, name in ((of_U, "U"), (of_V, "V")) if name != fixed]
+def make_certificate(state: State, lower_bound: float, tol: float, fixed: str | None = None) -> Certificate:
+    """The certificate of a state with balanced columns; the products it has at hand are used."""
+    X, loss, free = state.X, state.problem.loss, not state.penalized
+    whole, error = loss.whole(X), state.accurate_error()
+    exact = error <= exactness(X.dtype) * whole
+    kkt = state.kkt(fixed)
+    measures = [half.measure() for half, name in zip(state.halves, "UV") if name != fixed]
     lower_bound = min(lower_bound, error)  # rounding in the error must not put it below a bound it meets
-    alive = (np.diag(it.UtU) > 0) & (np.diag(it.VtV) > 0)
+    alive = np.logical_and(*(np.diag(half.gram) > 0 for half in state.halves))
     return Certificate(
         error=error,
         relative_error=error / whole if whole > 0 else 0.0,
@@ -199,41 +179,17 @@ def make_certificate(it: Iterate, lower_bound: float, tol: float, fixed: str | N
         ratio=error / lower_bound if lower_bound > 0 else (1.0 if exact else float("inf")),
         gap=(error - lower_bound) / whole if whole > 0 else 0.0,
         kkt=kkt,
-        kkt_max=max(measure.largest_product for measure in free),
-        kkt_sum=sum(measure.sum_product for measure in free),
-        min_gradient=min(measure.smallest for measure in free),
-        globally_optimal=not it.penalty and error <= (1.0 + PROVEN) * lower_bound,
-        exact=not it.penalty and exact,
+        kkt_max=max(measure.largest_product for measure in measures),
+        kkt_sum=sum(measure.sum_product for measure in measures),
+        min_gradient=min(measure.smallest for measure in measures),
+        globally_optimal=free and loss.has_bound(X) and error <= (1.0 + PROVEN) * lower_bound,
+        exact=free and exact,
         stationary=kkt <= tol,
-        rank=it.rank,
+        rank=state.rank,
         dead_components=tuple(np.flatnonzero(~alive).tolist()),
         tol=tol,
-        components=describe_components(it),
-        uniqueness=uniqueness(it.U, it.V),
+        components=describe_components(state),
+        uniqueness=uniqueness(state.U, state.V),
         fixed=fixed,
-        observed=it.X.observed,
+        observed=X.observed,
     )
-
-
-def accurate_error(it: Iterate) -> float:
-    """||X - U Vᵀ||, from the products at hand where they give ten digits, else from the residual itself."""
-    if it.X.dtype == np.float64:
-        squared = it.squared_error()
-        if squared > TEN_DIGITS * it.X.squared_norm():
-            return float(np.sqrt(squared))
-    return float(np.sqrt(it.X.squared_residual(it.U, it.V, TEN_DIGITS)))
-
-
-def balance(it: Iterate, sort: bool = True, clear: bool = True) -> None:
-    """Columns with ||u_j|| = ||v_j||, largest first; to `clear` makes a component with a zero column zero in both."""
-    u = np.sqrt(np.diag(it.UtU).astype(np.float64))
-    v = np.sqrt(np.diag(it.VtV).astype(np.float64))
-    alive = (u > 0) & (v > 0)
-    if clear and not alive.all():
-        it.set_U(fortran(it.U * alive))
-        it.set_V(np.asfortranarray(np.where(alive, it.V, 0)))
-    size = np.where(alive, u * v, 0.0)
-    order = np.argsort(-size, kind="stable") if sort else np.arange(it.rank)
-    scale = np.ones(it.rank)
-    np.sqrt(np.divide(v, u, out=scale, where=alive), out=scale)
-    it.arrange(order, scale)

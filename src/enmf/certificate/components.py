@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from enmf.problem.state import Iterate
+from enmf.problem.state import State
 
 PARALLEL = 1e-6  # columns with a cosine of at least 1 - this are parallel
 
@@ -29,13 +29,13 @@ class Component:
     duplicate_of: int | None
 
 
-def describe_components(it: Iterate) -> tuple[Component, ...]:
+def describe_components(state: State) -> tuple[Component, ...]:
     """One description for each component; costs no pass over X when the product X V is at hand."""
-    whole = it.X.squared_norm()
-    UtU, VtV = it.UtU.astype(np.float64), it.VtV.astype(np.float64)
+    whole = state.X.squared_norm()
+    UtU, VtV = (half.gram.astype(np.float64) for half in state.halves)
     u, v = np.sqrt(np.diag(UtU)), np.sqrt(np.diag(VtV))
     alive = (u > 0) & (v > 0)
-    along = it.inner_with_X()
+    along = state.inner_with_X()
     parallel = np.triu(_cosines(UtU, u, alive) >= 1.0 - PARALLEL, 1) | np.triu(
         _cosines(VtV, v, alive) >= 1.0 - PARALLEL, 1
     )
@@ -47,7 +47,7 @@ def describe_components(it: Iterate) -> tuple[Component, ...]:
             dead=not alive[j],
             duplicate_of=int(np.argmax(parallel[:, j])) if parallel[:, j].any() else None,
         )
-        for j in range(it.rank)
+        for j in range(state.rank)
     )
 
 

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from enmf.distributed.rows import RowBlocks
+from enmf.matrix.factor import total
 
 ZERO = 1e-8  # entries up to this share of the largest one of their column count as zeros
 FULL_RANK = 1e-10  # smallest over largest eigenvalue of a Gram matrix that has full rank beyond doubt
@@ -82,8 +82,7 @@ class _Support:
         self.alive = self.top > 0
 
     def _sum(self, function: Callable[..., Any]) -> Any:
-        F = self.F
-        return F.home.total(function, F, self.top) if isinstance(F, RowBlocks) else function(None, F, self.top)
+        return total(function, self.F, self.top)
 
     def rounds(self) -> bool:
         return bool(self._sum(_rounded))
@@ -112,22 +111,22 @@ def _zeros(F: np.ndarray, top: np.ndarray) -> np.ndarray:
     return np.less_equal(F, ZERO * top)
 
 
-def _rounded(_: object, F: np.ndarray, top: np.ndarray) -> Any:
+def _rounded(F: np.ndarray, top: np.ndarray) -> Any:
     return np.count_nonzero(_zeros(F, top) & (F > 0))
 
 
-def _outside(_: object, F: np.ndarray, top: np.ndarray) -> np.ndarray:
+def _outside(F: np.ndarray, top: np.ndarray) -> np.ndarray:
     """r x r: the number of rows where the first column lives and the second one does not."""
     return (F > 0).T.astype(np.float32) @ _zeros(F, top).astype(np.float32)
 
 
-def _alone(_: object, F: np.ndarray, top: np.ndarray) -> np.ndarray:
+def _alone(F: np.ndarray, top: np.ndarray) -> np.ndarray:
     """r: the number of rows where a column lives alone."""
     live = ~_zeros(F, top)
     return live[live.sum(axis=1) == 1].sum(axis=0)
 
 
-def _grams_of_zeros(_: object, F: np.ndarray, top: np.ndarray) -> np.ndarray:
+def _grams_of_zeros(F: np.ndarray, top: np.ndarray) -> np.ndarray:
     """r x (r-1) x (r-1): for each j the Gram matrix of the other columns over the rows that vanish at j."""
     zeros = _zeros(F, top)
     clean = np.where(zeros, 0.0, F / top).astype(np.float64)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+TOL = 1e-5  # KKT residual up to which a pair counts as stationary, unless another is asked for
 PROVEN = 1e-6  # share of the bound by which the error of a "global_optimum" may exceed it
 EXACT = 1e-8  # share of ||X|| up to which the error of a double precision factorization is called exact
 SMALL_ERROR = 0.01  # relative error below which the tolerance shrinks with the error

@@ -574,7 +574,7 @@ def demo() -> None:
 def info(json: Json = False) -> None:
     """Versions, threads, methods, starts, and which formats can be read."""
     import enmf
-    from enmf.api.complete import completion_methods
+    from enmf.api.registry import completion_methods
     from enmf.io import tables
 
     facts: dict[str, Any] = {

@@ -21,14 +21,14 @@ import scipy.sparse as sp
 
 from enmf import parallel
 from enmf.distributed.blocks import Preparation, Survey
-from enmf.distributed.engine import Engine, Job, WorkersLost
+from enmf.distributed.engine import Engine, Job
 from enmf.distributed.parts import Instruction, Lost, Part
 from enmf.distributed.rows import Pieces, RowBlocks, Step, Value, program, resolved
 from enmf.distributed.sources import is_held
 from enmf.kernels import nnls
 from enmf.matrix.base import Matrix, largest_size, product_cost, repeats, row_blocks
 from enmf.matrix.dense import DenseMatrix
-from enmf.matrix.factor import collect, gather, inner
+from enmf.matrix.factor import WorkersLost, collect, gather, inner
 from enmf.matrix.measure import GradientMeasure, measure_rows, together
 from enmf.matrix.sparse import SparseMatrix
 
@@ -83,6 +83,11 @@ class ChunkedMatrix(Matrix):
     def gathered(self) -> Matrix:
         return GatheredMatrix.of(self)
 
+    @property
+    def gathers_cheaply(self) -> bool:
+        """Whether rows are in this process anyway."""
+        return self.engine.client is None
+
     def raw(self) -> Any:
         raise TypeError("X is not in memory: this method or start needs it whole. Choose another one, such as 'enmf'")
 
@@ -95,6 +100,9 @@ class ChunkedMatrix(Matrix):
         self._values.add(value)
         weakref.finalize(value, self._unused.append, value.step.key).atexit = False
         return RowBlocks(self, value, columns, dtype)
+
+    def zeros(self, rank: int) -> Any:
+        return self.rows(_zeros, rank, columns=rank, dtype=self.dtype)
 
     def own(self, U: Any) -> Any:
         if isinstance(U, RowBlocks):
@@ -270,12 +278,13 @@ class ChunkedMatrix(Matrix):
 class GatheredMatrix(ChunkedMatrix):
     """X in blocks, for methods that need U and X V here."""
 
-    allows_one_pass = False  # type: ignore[assignment]
+    allows_one_pass = False
 
     @classmethod
     def of(cls, X: ChunkedMatrix) -> GatheredMatrix:
         other = cls.__new__(cls)
-        other.__dict__.update(X.__dict__, whole=X)  # the same parts, rows and ledger, and X itself, which owns the parts
+        # the same parts, rows and ledger, and X itself, which owns the parts
+        other.__dict__.update(X.__dict__, whole=X)
         return other
 
     def gathered(self) -> Matrix:
@@ -287,8 +296,7 @@ class GatheredMatrix(ChunkedMatrix):
     def _times(self, V: np.ndarray) -> np.ndarray:
         return super()._times(V).gather()
 
-    product = Matrix.product
-    prepare = Matrix.prepare
+    product, prepare, zeros = Matrix.product, Matrix.prepare, Matrix.zeros
 
 
 def _divide(sizes: Sequence[int], count: int) -> list[list[int]]:
@@ -340,6 +348,10 @@ def _residual(part: Part, U: np.ndarray, V: np.ndarray, share: float) -> float:
 
 def _given(part: Part, rows: np.ndarray) -> np.ndarray:
     return rows
+
+
+def _zeros(part: Part, rank: int) -> np.ndarray:
+    return np.zeros((part.height, rank), part.preparation.dtype, order="F")
 
 
 def _nothing(part: Part, *_: Any) -> int:

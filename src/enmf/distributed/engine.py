@@ -25,6 +25,7 @@ from enmf import parallel
 from enmf.distributed.blocks import Preparation, as_block
 from enmf.distributed.parts import Hand, Instruction, Lost, Packed, Sent, add, drop, make_part, published, run
 from enmf.distributed.sources import LazyBlock, futures_in, half_of_memory, is_held
+from enmf.matrix.factor import WorkersLost
 
 FAN_IN = 8  # partial sums added in one task
 HANDS = 8  # workers that are asked directly
@@ -36,16 +37,6 @@ PATIENCE = 2.0  # seconds between two looks at the workers
 NO_WORKERS = 60.0  # seconds without any worker after which a run ends; Dask's setting enmf.no-workers-timeout wins
 
 _runs = itertools.count()
-
-
-class WorkersLost(RuntimeError):
-    """No worker is left to go on with. `V` is the last one of the run, None before the first one.
-
-    `U` is None where its rows lived with the workers. V determines it: `factorize` with init=(None, V) goes on.
-    """
-
-    U: np.ndarray | None = None
-    V: np.ndarray | None = None
 
 
 @dataclass(frozen=True)

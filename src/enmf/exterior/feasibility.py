@@ -7,37 +7,40 @@ projection          negative entries become zero at once (the paper's ablation)
 path                coordinate sweeps with a soft wall: an entry whose minimizer z / G_kk is negative goes to
                     z / (G_kk + delta), delta growing from 1e-3 to 1e2 of the mean Gram diagonal; no step size is needed
 
-Each is a method for the loop: a step touches X twice. They end by themselves, at a nonnegative pair.
+Each is a method for the loop: a step touches X twice. They end by themselves, at a nonnegative pair. Where entries are
+missing, each row has a Gram matrix of its own.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from typing import Any
+
 import numpy as np
 
-from enmf import parallel
-from enmf.kernels.rowstep import row_steps
-from enmf.kernels.sweep import BLOCK
-from enmf.problem.state import Iterate
-from enmf.run.method import Method, sweep_U, sweep_V
-
-PATH_STEPS = 20  # 40 and 250 end at the same errors, 10 on some data at larger ones
+from enmf.matrix.factor import clipped
+from enmf.matrix.sweeps import RowSteps, Sweep
+from enmf.problem.state import State
+from enmf.run.method import Method
 
 
+@dataclass(frozen=True)
 class Projection(Method):
     """Clip both factors at zero."""
 
-    name = "projection"
+    needs = frozenset({"all rows"})
     monotone = False
 
-    def step(self, it: Iterate, objective: float) -> None:
-        it.set_U(np.maximum(it.U, 0))
-        it.set_V(np.maximum(it.V, 0))
+    def step(self, state: State, memory: Any, objective: float) -> None:
+        for half in state.halves:
+            half.replace(clipped(half.F))
 
-    def finished(self, it: Iterate) -> bool:
-        return _nonnegative(it)
+    def finished(self, state: State, memory: Any) -> bool:
+        return _nonnegative(state)
 
 
-class Penalty(Method):
+@dataclass(frozen=True)
+class PenaltyStage(Method):
     """The exterior penalty stage.
 
     Parameters
@@ -54,82 +57,85 @@ class Penalty(Method):
         Follow Algorithm 2 to the letter: entries at zero that want to become negative count in the gradient.
     """
 
-    name = "penalty"
+    steps: int = 20
+    inner: int = 10
+    epsilon: float = 0.1
+    optimal_step: bool = True
+    literal: bool = False
+
+    needs = frozenset({"gradient steps", "all rows"})
     monotone = False
 
-    def __init__(
-        self,
-        steps: int = 20,
-        inner: int = 10,
-        epsilon: float = 0.1,
-        optimal_step: bool = True,
-        literal: bool = False,
-    ) -> None:
-        self.steps, self.inner, self.epsilon = steps, inner, epsilon
-        self.optimal_step, self.literal = optimal_step, literal
-        self._stride_U: float | None = None
-        self._stride_V: float | None = None
+    def begin(self, state: State) -> list[float]:
+        """The strides of U and of V."""
+        return [max(-float(half.F.min()), 0.0) / self.steps for half in state.halves]
 
-    def step(self, it: Iterate, objective: float) -> None:
-        if self._stride_U is None or self._stride_V is None:
-            self._stride_U, self._stride_V = (max(-float(F.min()), 0.0) / self.steps for F in (it.U, it.V))
-        _raise_negatives(it.U, self._stride_U)
-        self._row_steps(it.U, *it.normal_U())
-        it.U_changed()
-        _raise_negatives(it.V, self._stride_V)
-        self._row_steps(it.V, *it.normal_V())
-        it.V_changed()
+    def step(self, state: State, memory: list[float], objective: float) -> None:
+        how = RowSteps(self.inner, self.epsilon, not self.optimal_step, self.literal)
+        for half in state.halves:
+            with half.editing() as F:
+                raise_negatives(F, memory[half.side])
+            half.X.gradient_steps(half, how)
 
-    def finished(self, it: Iterate) -> bool:
-        return _nonnegative(it)
-
-    def _row_steps(self, F: np.ndarray, G: np.ndarray, B: np.ndarray) -> None:
-        n, r = F.shape
-        norm = float(np.linalg.norm(G, 2))
-        fixed = 0.0 if self.optimal_step or norm == 0.0 else 1.0 / norm
-        bounds = parallel.even_bounds(n, 4.0 * r * r * self.inner, BLOCK)
-        arguments = (F.T, B.T, np.ascontiguousarray(G), fixed, self.inner, self.epsilon, self.literal)
-        parallel.run(row_steps, bounds, *arguments)
+    def finished(self, state: State, memory: list[float]) -> bool:
+        return _nonnegative(state)
 
 
-class Path(Method):
-    """Coordinate sweeps against a wall that grows from soft to hard."""
+@dataclass
+class Progress:
+    """Steps of the path that are done."""
 
-    name = "path"
+    done: int = 0
+
+
+@dataclass(frozen=True)
+class WallPath(Method):
+    """Coordinate sweeps against a wall that grows from soft to hard.
+
+    Parameters
+    ----------
+    steps : int
+    softest, hardest : float
+        First and last wall, relative to the mean Gram diagonal.
+    clip : bool
+        Whether the last step ends with no negative entry before the other factor is swept.
+    """
+
+    steps: int = 20
+    softest: float = 1e-3
+    hardest: float = 1e2
+    clip: bool = field(default=True, repr=False)
+
+    needs = frozenset({"half-step"})
     monotone = False
 
-    def __init__(self, steps: int = PATH_STEPS, softest: float = 1e-3, hardest: float = 1e2) -> None:
-        self.walls = np.geomspace(softest, hardest, steps)
-        self._done = 0
+    def begin(self, state: State) -> Progress:
+        return Progress()
 
-    def step(self, it: Iterate, objective: float) -> None:
-        wall = self.walls[self._done]
-        self._done += 1
-        sweep_U(it, wall=wall * float(np.diag(it.VtV).mean()))
-        if self._done == len(self.walls):
-            it.set_U(np.maximum(it.U, 0))
-        sweep_V(it, wall=wall * float(np.diag(it.UtU).mean()))
-        if self._done == len(self.walls):
-            it.set_V(np.maximum(it.V, 0))
+    def step(self, state: State, memory: Progress, objective: float) -> None:
+        wall = float(np.geomspace(self.softest, self.hardest, self.steps)[memory.done])
+        memory.done += 1
+        for half in state.halves:
+            half.sweep(Sweep(wall=half.X.wall(half, wall)))
+            if self.clip and memory.done == self.steps:
+                half.replace(clipped(half.F))
 
-    def finished(self, it: Iterate) -> bool:
-        return self._done == len(self.walls)
+    def finished(self, state: State, memory: Progress) -> bool:
+        return memory.done == self.steps
 
 
-def make(name: str, **options: object) -> Method:
-    """The feasibility stage of that name."""
-    if name == "penalty-fixed-step":
-        return Penalty(optimal_step=False, **options)  # type: ignore[arg-type]
-    return {"penalty": Penalty, "projection": Projection, "path": Path}[name](**options)
+STAGES: dict[str, Method] = {
+    "path": WallPath(),
+    "penalty": PenaltyStage(),
+    "penalty-fixed-step": PenaltyStage(optimal_step=False),
+    "projection": Projection(),
+}
 
 
-NAMES = ("path", "penalty", "penalty-fixed-step", "projection")
+def _nonnegative(state: State) -> bool:
+    return all(bool(half.F.min() >= 0) for half in state.halves)
 
 
-def _nonnegative(it: Iterate) -> bool:
-    return bool(it.U.min() >= 0 and it.V.min() >= 0)
-
-
-def _raise_negatives(F: np.ndarray, stride: float) -> None:
+def raise_negatives(F: np.ndarray, stride: float) -> None:
     """Negative entries move up by `stride`, at most to zero; in place."""
     np.minimum(F + np.asarray(stride, F.dtype), 0, out=F, where=F < 0)

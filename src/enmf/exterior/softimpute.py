@@ -15,77 +15,67 @@ entries only: "path" (coordinate sweeps against a growing wall) or "penalty" (th
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from enmf.exterior.feasibility import Path, Penalty, Projection, _raise_negatives
-from enmf.linalg.rotation import STARTS, Rotation, rotate
-from enmf.matrix.masked import MaskedMatrix
-from enmf.problem.masked import MaskedIterate, Ridge
-from enmf.problem.state import Iterate
-from enmf.run.loop import run_stage
+from enmf.exterior.feasibility import PenaltyStage, Projection, WallPath
+from enmf.linalg.rotation import ROTATION_STARTS, rotate
+from enmf.matrix.factor import clipped
+from enmf.problem.problem import Problem
+from enmf.problem.state import State
+from enmf.run.loop import Stage, run_stage
 from enmf.run.method import Method
-from enmf.run.stopping import Monitor
-from enmf.solvers.masked import masked, solve_rows
+from enmf.run.options import Phase, RunOptions
+from enmf.run.trace import Phase as Cost
+from enmf.run.walk import Walk
+from enmf.solvers.adm import solve_rows
+from enmf.starts.observed import mean
 
 SPREAD = 0.1  # size of the random part of the first factors, relative to the constant part
 
 
+@dataclass
+class Fall:
+    """The objective of the step before, and whether it has stopped falling."""
+
+    last: float = np.inf
+    done: bool = False
+
+
+@dataclass(frozen=True)
 class SoftImpute(Method):
     """softImpute-ALS as a stage of the loop; it ends when the objective falls by less than `tol` of itself."""
 
-    name = "softimpute"
+    tol: float = 1e-3
 
-    def __init__(self, tol: float = 1e-3) -> None:
-        self.tol = tol
-        self._last = np.inf
-        self._done = False
+    needs = frozenset({"residual", "all rows"})
 
-    def step(self, it: Iterate, objective: float) -> None:
-        it = masked(it)
-        objective += it.squared_penalty()
-        self._done = objective > (1.0 - self.tol) * self._last
-        self._last = objective
-        heaviest = float(max(it.X.rows.weights.max(initial=0.0), 1.0))
-        step = np.asarray(1.0 / heaviest, it.U.dtype)
-        it.set_U(solve_rows(it.VtV, step * it.RV + it.U @ it.VtV, it.penalty.rows / heaviest))
-        it.set_V(solve_rows(it.UtU, step * it.RtU + it.V @ it.UtU, it.penalty.columns / heaviest))
+    def begin(self, state: State) -> Fall:
+        return Fall()
 
-    def finished(self, it: Iterate) -> bool:
-        return self._done
+    def step(self, state: State, memory: Fall, objective: float) -> None:
+        memory.done = objective > (1.0 - self.tol) * memory.last
+        memory.last = objective
+        X: Any = state.X
+        heaviest = X.heaviest()
+        step = np.asarray(1.0 / heaviest, state.V.dtype)
+        for half in state.halves:
+            G = half.other.gram
+            B = step * X.residual(half) + half.F @ G
+            half.replace(solve_rows(G, B, half.penalty.per_row(len(half.F)) / heaviest))
 
-
-class MaskedPath(Path):
-    """Coordinate sweeps against a wall that grows from soft to hard, each row relative to its own Gram matrix."""
-
-    def __init__(self, steps: int = 10, softest: float = 1e-3, hardest: float = 1e2) -> None:
-        super().__init__(steps, softest, hardest)
-
-    def step(self, it: Iterate, objective: float) -> None:
-        it = masked(it)
-        wall = float(self.walls[self._done])
-        self._done += 1
-        it.sweep_U(wall=wall)
-        it.sweep_V(wall=wall)
+    def finished(self, state: State, memory: Fall) -> bool:
+        return memory.done
 
 
-class MaskedPenalty(Penalty):
-    """The paper's penalty stage with masked gradients and masked line search."""
-
-    def step(self, it: Iterate, objective: float) -> None:
-        it = masked(it)
-        if self._stride_U is None or self._stride_V is None:
-            self._stride_U, self._stride_V = (max(-float(F.min()), 0.0) / self.steps for F in (it.U, it.V))
-        _raise_negatives(it.U, self._stride_U)
-        it.row_steps_U(self.inner, self.epsilon)
-        _raise_negatives(it.V, self._stride_V)
-        it.row_steps_V(self.inner, self.epsilon)
-
-
-STAGES: dict[str, Callable[..., Method]] = {"path": MaskedPath, "penalty": MaskedPenalty, "projection": Projection}
+STAGES: dict[str, Method] = {
+    "path": WallPath(steps=10, clip=False),
+    "penalty": PenaltyStage(),
+    "projection": Projection(),
+}
 
 
 @dataclass(frozen=True)
@@ -113,56 +103,54 @@ class CompletionOptions:
     feasibility_options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name, allowed in (("rotation", STARTS), ("feasibility", tuple(STAGES))):
+        for name, allowed in (("rotation", ROTATION_STARTS), ("feasibility", tuple(STAGES))):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name}={getattr(self, name)!r} is not one of {', '.join(map(repr, allowed))}")
 
 
-def exterior_start(
-    X: MaskedMatrix, rank: int, ridge: Ridge, options: CompletionOptions, monitor: Monitor, rng: np.random.Generator
-) -> tuple[MaskedIterate, Rotation]:
-    """Nonnegative factors after softImpute-ALS, rotation and feasibility."""
-    it = MaskedIterate(X, *_first_factors(X, rank, rng), ridge)
-    soft = SoftImpute(options.softimpute_tol)
-    run_stage(it, soft, monitor, phase="softimpute", max_iter=options.softimpute_iterations)
-    with monitor.phase("rotation") as counter:
-        U, V = principal(it.U, it.V)
-        rotation = rotate(
-            U,
-            V,
-            start=options.rotation,
-            max_iter=options.rotation_iterations,
-            rng=rng,
-            stop=monitor.out_of_time,
-        )
-        counter.iterations = rotation.iterations
-    it.set_U(np.asfortranarray(U @ rotation.R))
-    it.set_V(np.asfortranarray(V @ rotation.R))
-    if not rotation.nonnegative:
-        stage = STAGES[options.feasibility](**options.feasibility_options)
-        run_stage(it, stage, monitor, phase="feasibility", max_iter=10_000)
-    it.set_U(np.asfortranarray(np.maximum(it.U, 0)))
-    it.set_V(np.asfortranarray(np.maximum(it.V, 0)))
-    return it, rotation
+@dataclass(frozen=True)
+class CompletionStart:
+    """The start of eNMC: softImpute-ALS, rotation, feasibility."""
+
+    options: CompletionOptions = field(default_factory=CompletionOptions)
+
+    def phases(self, problem: Problem, options: RunOptions) -> Sequence[Phase]:
+        return [self.impute, self.rotate, self.enter]
+
+    def afterwards(self, problem: Problem, options: RunOptions) -> Sequence[Phase]:
+        return []
+
+    def impute(self, walk: Walk) -> None:
+        costs = dict.fromkeys(("softimpute", "rotation", "feasibility", "descent"), Cost())
+        walk.monitor.phases.update(costs)
+        walk.begin_at(*_first_factors(walk.problem.X, walk.rank, walk.rng))
+        stage = Stage("softimpute", self.options.softimpute_iterations)
+        run_stage(walk.state, SoftImpute(self.options.softimpute_tol), walk.monitor, stage)
+
+    def rotate(self, walk: Walk) -> None:
+        with walk.monitor.phase("rotation") as counter:
+            U, V = principal(walk.state.U, walk.state.V)
+            walk.rotation = rotate(
+                U,
+                V,
+                start=self.options.rotation,
+                max_iter=self.options.rotation_iterations,
+                rng=walk.rng,
+                stop=walk.monitor.out_of_time,
+            )
+            counter.iterations = walk.rotation.iterations
+        walk.state.replace(*(np.asfortranarray(F @ walk.rotation.R) for F in (U, V)))
+
+    def enter(self, walk: Walk) -> None:
+        assert walk.rotation is not None
+        if not walk.rotation.nonnegative:
+            stage = replace(STAGES[self.options.feasibility], **self.options.feasibility_options)
+            run_stage(walk.state, stage, walk.monitor, Stage("feasibility"))
+        for half in walk.state.halves:
+            half.replace(clipped(half.F))
 
 
-def random_start(X: MaskedMatrix, rank: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """V uniform and U constant (all methods update it first), scaled such that U Vᵀ has the mean of the entries."""
-    size = np.sqrt(mean(X) / rank)
-    V = 2.0 * size * rng.random((X.shape[1], rank))
-    return np.full((X.shape[0], rank), size, X.dtype, order="F"), np.asfortranarray(V, dtype=X.dtype)
-
-
-def mean(X: MaskedMatrix) -> float:
-    """Weighted mean of the observed entries."""
-    ones = np.ones((X.shape[1], 1), X.dtype)
-    passes = X.passes
-    total = float(X.times(ones).sum(dtype=np.float64))
-    X.passes = passes
-    return total / float(X.rows.totals.sum())
-
-
-def _first_factors(X: MaskedMatrix, rank: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def _first_factors(X: Any, rank: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """A constant pair that fits the mean, and small random columns of V that softImpute turns into singular vectors."""
     size = np.sqrt(mean(X))
     U, V = np.zeros((X.shape[0], rank)), SPREAD * size * rng.standard_normal((X.shape[1], rank))

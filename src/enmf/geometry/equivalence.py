@@ -20,20 +20,17 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from enmf import parallel
-from enmf.certificate.certificate import kkt_residual
+from enmf.certificate.words import EXACT, TOL, effective_tol
 from enmf.geometry.exact.relation import Transform, transform_between
-from enmf.problem.state import Iterate
+from enmf.problem.state import State
 from enmf.problem.validation.arrays import check_problem
 from enmf.problem.validation.factors import check_pair, check_same_sides
 from enmf.problem.validation.numbers import check_number
-from enmf.run.stopping import effective_tol
 
 TOLERANCE = 0.05  # the paper's epsilon
-STATIONARY = 1e-5  # KKT residual of a stationary point, the default `tol` of `factorize`
 SAME_PRODUCT = 1e-3  # relative difference of products that agree
 SAME_DIRECTION = 1e-2  # cosine of rows of A that are orthogonal; off-diagonal share of a monomial A
 SAME_ERROR = 1e-4  # difference of errors, over ||X||, that is none
-EXACT = 1e-8  # error, over ||X||, that is none
 MANY = 0.5  # share of converged columns from which a solution tends to another
 
 
@@ -338,12 +335,12 @@ def _measure(X: Any, A: tuple[np.ndarray, np.ndarray], B: tuple[np.ndarray, np.n
     with parallel.limit(None):
         errors = [math.sqrt(problem.X.squared_residual(U / root, V / root)) for U, V in (A, B)]
         nonnegative = B[0].min() >= 0 and B[1].min() >= 0
-        kkt = kkt_residual(Iterate(problem.X, B[0] / root, B[1] / root)) if nonnegative else None
+        kkt = State(problem, B[0] / root, B[1] / root).kkt() if nonnegative else None
     whole = math.sqrt(problem.X.squared_norm())
     exact = errors[1] <= EXACT * whole  # the only stationary point where X is zero
 
     def stationary(kkt: float) -> bool:
-        return exact or (whole > 0 and kkt <= effective_tol(STATIONARY, errors[1], whole))
+        return exact or (whole > 0 and kkt <= effective_tol(TOL, errors[1], whole))
 
     return _Measured(
         error_a=errors[0] * problem.scale,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from enmf import parallel
-from enmf.distributed.rows import by_rows
 from enmf.kernels import nnls as kernel
 from enmf.matrix.base import row_blocks
-from enmf.run.method import coordinate_sweeps
+from enmf.matrix.factor import by_rows
+from enmf.matrix.sweeps import Sweep, coordinate_sweeps
 
 SWEEPS = 20  # coordinate sweeps that find the support
 AT_ONCE = 1 << 22  # numbers of F that are solved for in double precision at a time
@@ -29,6 +29,6 @@ def solve_nnls(G: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 def _solve(G: np.ndarray, B: np.ndarray) -> np.ndarray:
     F = np.zeros(B.shape, order="F")
-    coordinate_sweeps(F, G, B, max_sweeps=SWEEPS, progress=1e-4)
+    coordinate_sweeps(F, G, B, Sweep(SWEEPS, 1e-4))
     parallel.run(kernel.nnls, parallel.even_bounds(len(B), len(G) ** 3 / 3.0), G, B.T, F.T)
     return F

@@ -23,8 +23,10 @@ from enmf.kernels import admm
 
 STAGNATION_WINDOW = 20  # iterations over which the negative mass must fall ...
 STAGNATION_SHARE = 0.01  # ... by at least this share
+UNEVEN, STEP = 10.0, 2.0  # ratio of the residuals from which rho changes, and its factor (Boyd et al. 2011, 3.4.1)
+RHO_RANGE = 1e-3, 1e3  # beyond it one residual is rounding beside the other
 COARSE = 1e-5  # negative mass that single precision can tell from zero
-ROUNDING = 1e-13  # negative mass below this share of the total is rounding
+NONE_NEGATIVE = 1e-13  # negative mass below this share of the total is rounding
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Rotation:
 
     @property
     def nonnegative(self) -> bool:
-        return self.negative_mass <= ROUNDING
+        return self.negative_mass <= NONE_NEGATIVE
 
 
 class _Admm:
@@ -77,8 +79,8 @@ class _Admm:
             self.best_R, self.best_mass = self.R, mass
 
     def _balance(self, primal: float, dual: float) -> None:
-        factor = 2.0 if primal > 10.0 * dual else 0.5 if dual > 10.0 * primal else 1.0
-        if factor != 1.0 and 1e-3 < self.rho * factor < 1e3:
+        factor = STEP if primal > UNEVEN * dual else 1.0 / STEP if dual > UNEVEN * primal else 1.0
+        if factor != 1.0 and RHO_RANGE[0] < self.rho * factor < RHO_RANGE[1]:
             self.rho *= factor
             self.Y /= factor
 
@@ -100,7 +102,7 @@ def rotate(
     rho: float = 1.0,
     adapt: bool = True,
     dual: float = 0.0,
-    enough: float = ROUNDING,
+    enough: float = NONE_NEGATIVE,
     rng: np.random.Generator | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Rotation:
@@ -169,7 +171,7 @@ def spread(r: int) -> np.ndarray:
     return np.eye(r) - 2.0 * np.outer(normal, normal) / size
 
 
-STARTS = ("spread", "identity", "random")
+ROTATION_STARTS = ("spread", "identity", "random")
 
 
 def first_rotation(start: str, r: int, rng: np.random.Generator | None = None) -> np.ndarray:

@@ -1,7 +1,7 @@
 """1/2 ||X - U Vᵀ||², over all entries or over the observed ones, each with its weight.
 
-The gradient with respect to U is U VᵀV - X V, or -R V with R = W o (X - U Vᵀ) where entries are missing. How X is stored
-decides how a half-step is done (`Matrix.half_step`), not what it does.
+The gradient with respect to U is U VᵀV - X V, or -R V with R = W o (X - U Vᵀ) where entries are missing. How X is
+stored decides how a half-step is done (`Matrix.half_step`), not what it does.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Frobenius(Loss):
 
     name = "frobenius"
     degree = 2.0
-    error_degree = 1.0  # type: ignore[assignment]
+    error_degree = 1.0
 
     def offers(self, X: Matrix) -> frozenset[str]:
         return frozenset(NEEDS) - ({"residual"} if X.complete else {"normal equations"})

@@ -64,6 +64,7 @@ class Matrix(ABC):
     dtype: np.dtype
     holds_data = True  # False: products cost no pass over data
     complete = True  # False: entries are missing or weighted, and every row has normal equations of its own
+    has_entries = False  # True: `raw` is an ndarray with every entry
     observed: int | None = None  # number of observed entries, where others may be missing
 
     def __init__(self, shape: tuple[int, int], dtype: np.dtype) -> None:
@@ -89,11 +90,15 @@ class Matrix(ABC):
         """The same data for methods that need all rows of U and X V here."""
         return self
 
+    def totals(self, side: int) -> np.ndarray:
+        """Sum of the weights of every row (side 0) or column (side 1): the number of entries, where none is missing."""
+        return np.full(self.shape[side], float(self.shape[1 - side]))
+
     def product(self, side: int, C: Any) -> tuple[Any, np.ndarray | None]:
         """X C (side 0) or Xᵀ C (side 1), and Cᵀ C where it comes along for nothing."""
         return (self.times if side == 0 else self.transpose_times)(C), None
 
-    # The half-step, and what is measured between half-steps ------------------------------------------------------------
+    # The half-step, and what is measured between half-steps -----------------------------------------------------------
 
     def half_step(self, half: Any, how: Sweep) -> None:
         """Sweeps of half.F while the other factor is held, then extrapolation, in place."""
@@ -101,7 +106,8 @@ class Matrix(ABC):
 
     def gradient_steps(self, half: Any, how: RowSteps) -> None:
         """Projected gradient steps of the rows of half.F, in place."""
-        gradient_steps(half.F, *half.normal(), how)
+        G, B = half.normal()
+        gradient_steps(half.F, G, B, how)
         half.changed()
 
     def wall(self, half: Any, relative: float) -> float:
@@ -136,6 +142,10 @@ class Matrix(ABC):
     def keeps_digits(self, squared_error: float) -> bool:
         """Whether ||X||² - 2<XV,U> + <UᵀU,VᵀV> of this size has enough digits."""
         return squared_error >= safe_share(self.dtype) * self.squared_norm()
+
+    def half_step_flops(self, rank: int) -> float:
+        """Rough cost of a half-step of both factors."""
+        return 2.0 * rank * self.cost_per_column + 4.0 * (self.shape[0] + self.shape[1]) * rank**2
 
     def measuring_flops(self, rank: int) -> float:
         """Rough cost of a KKT residual when the products are at hand."""
@@ -211,6 +221,10 @@ class Matrix(ABC):
         """
         self.passes += self.holds_data
         return self._squared_residual(U, V, share)
+
+    def zeros(self, rank: int) -> Any:
+        """A U of zeros, where U belongs."""
+        return np.zeros((self.shape[0], rank), self.dtype, order="F")
 
     def own(self, U: Any) -> Any:
         """U (n x r) as this matrix likes to have it: in Fortran order, or with its blocks."""

@@ -17,6 +17,8 @@ PARTS = 16  # of the rows, whatever the number of threads; each has its own sums
 
 
 class DenseMatrix(Matrix):
+    has_entries = True
+
     def __init__(self, array: np.ndarray) -> None:
         super().__init__(array.shape, array.dtype)
         self.array = array
@@ -59,7 +61,7 @@ class DenseMatrix(Matrix):
         return self.narrow and self.array.flags.c_contiguous
 
     def half_step(self, half: Any, how: Sweep) -> None:
-        """X is read once for X V, the sweeps of U, and the products Xᵀ U and Uᵀ U that come next, where rows are short."""
+        """Where rows are short, X is read once for X V, the sweeps of U, and the products Xᵀ U and Uᵀ U that follow."""
         if half.side == 1 or half.knows_product or how.wall != np.inf or not self.allows_one_pass:
             product_then_sweep(half, how)
             return

@@ -14,6 +14,16 @@ from typing import Any
 import numpy as np
 
 
+class WorkersLost(RuntimeError):
+    """No worker is left to resume with. `V` is the last one of the run, None before the first one.
+
+    `U` is None where its rows lived with the workers. V determines it: `factorize` with init=(None, V) resumes.
+    """
+
+    U: np.ndarray | None = None
+    V: np.ndarray | None = None
+
+
 def home_of(*arguments: Any) -> Any:
     """Where the rows of the arguments live; None where all of them are plain arrays."""
     return next((a.home for a in arguments if hasattr(a, "home")), None)

@@ -97,14 +97,13 @@ class MaskedMatrix(Matrix):
                 errors += np.where(based, side.squares + own, 0.0)
         return out.T, errors
 
-    # Half-steps and what is measured between them ----------------------------------------------------------------------
+    # Half-steps and what is measured between them ---------------------------------------------------------------------
 
     def sides(self, half: Any) -> Side:
         return self.columns if half.side else self.rows
 
-    def unobserved(self, side: int) -> np.ndarray:
-        """Rows (or columns) of which nothing is known."""
-        return (self.columns if side else self.rows).totals == 0
+    def totals(self, side: int) -> np.ndarray:
+        return (self.columns if side else self.rows).totals
 
     def half_step(self, half: Any, how: Sweep) -> None:
         self._run_on(half, kernels.sweep, float(how.wall), how.sweeps, float(how.progress))
@@ -157,6 +156,13 @@ class MaskedMatrix(Matrix):
         lost = squared < safe_share(self.dtype) * size
         return self.squared_residual(rows.F, columns.F) if lost else squared
 
+    def heaviest(self) -> float:
+        """The largest weight, at least 1."""
+        return float(max(self.rows.weights.max(initial=0.0), 1.0))
+
+    def half_step_flops(self, rank: int) -> float:
+        return 2.0 * rank * self.cost_per_column * max(1.0, rank / 8.0)
+
     def measuring_flops(self, rank: int) -> float:
         return 3.0 * rank * self.cost_per_column
 
@@ -169,7 +175,7 @@ class MaskedMatrix(Matrix):
         U = np.zeros((self.shape[0], V.shape[1]), order="F")
         self.run(kernels.sweep, self.rows, U, V64, ridge, np.inf, SWEEPS, 1e-4)
         self.run(kernels.solve, self.rows, U, V64, ridge)
-        U[self.unobserved(0)] = 0
+        U[self.totals(0) == 0] = 0
         return U.astype(self.dtype, copy=False)
 
     # Products ---------------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ def in_single(X: Matrix) -> Matrix:
 
 
 class SingleDense(DenseMatrix):
-    allows_one_pass = False  # type: ignore[assignment]
+    allows_one_pass = False
 
     def __init__(self, whole: DenseMatrix) -> None:
         super().__init__(whole.array)

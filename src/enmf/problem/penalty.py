@@ -1,6 +1,6 @@
 """Penalties: what is added to the loss, what it adds to the model of a half-step, and the unit it has.
 
-    l1 sum(F) + 1/2 sum_i l2_i ||f_i||²        for each factor F with rows f_i
+l1 sum(F) + 1/2 sum_i l2_i ||f_i||²        for each factor F with rows f_i
 """
 
 from __future__ import annotations

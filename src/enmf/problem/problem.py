@@ -41,6 +41,9 @@ class Units:
         return np.asarray(math.sqrt(self.scale), dtype)
 
 
+FROBENIUS, NO_PENALTY = Frobenius(), Penalty()
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
     """min D(X | U Vᵀ) + penalty over U >= 0, V >= 0, in the `units` of the work.
@@ -49,8 +52,8 @@ class Problem:
     """
 
     X: Matrix
-    loss: Loss = Frobenius()
-    penalty: Penalty = Penalty()
+    loss: Loss = FROBENIUS
+    penalty: Penalty = NO_PENALTY
     units: Units = Units()
     whole: Problem | None = None
 

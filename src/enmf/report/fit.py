@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from enmf.api.factorize import in_users_units
+from enmf.losses.frobenius import Frobenius
 from enmf.matrix.base import row_blocks
+from enmf.problem.problem import Units
 from enmf.report.axes import Axis
 from enmf.report.numbers import percent, shortened
 from enmf.report.pictures import Ticks, colour_bar, curves, heat_map, png, shrunk
@@ -66,7 +67,7 @@ def _in_range(result: Result, X: Any) -> tuple[Result, Any]:
     if unit == 0 or 1e-70 <= unit <= 1e70:
         return result, X
     root = np.sqrt(unit)
-    certificate = in_users_units(result.certificate, 1 / unit)
+    certificate = result.certificate.in_units(Units(1 / unit), Frobenius())
     return replace(result, U=result.U / root, V=result.V / root, certificate=certificate), X / unit
 
 

@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from enmf.distributed.rows import RowBlocks
+from enmf.matrix.factor import home_of
 from enmf.problem.validation.warn import warn_outside
-from enmf.run.stopping import Progress
+from enmf.run.monitor import Progress
 
 SHARE = 0.05  # of the time that may go into saving
 FILE = "factors.npz"
@@ -134,10 +134,11 @@ class Checkpoint:
             U = np.asfortranarray(check_saved_factor(U, "U", n, rank), dtype)
         return Saved(U, np.asfortranarray(check_saved_factor(V, "V", m, rank), dtype), iterations)
 
-    def save(self, U: np.ndarray, V: np.ndarray, iterations: int) -> None:
-        if isinstance(U, RowBlocks) and U.home.engine.client is None:
-            U = U.gather()
-        of_U: dict[str, Any] = {} if isinstance(U, RowBlocks) else {"U": U}
+    def save(self, U: Any, V: np.ndarray, iterations: int) -> None:
+        home = home_of(U)
+        if home is not None and home.gathers_cheaply:
+            home, U = None, U.gather()
+        of_U: dict[str, Any] = {} if home is not None else {"U": U}
         self.file.write(V=V, **of_U, iterations=np.int64(iterations), about=np.array(json.dumps(self.about)))
 
     def watching(self, callback: Callable[[Progress], object] | None) -> Callable[[Progress], object]:

@@ -14,6 +14,7 @@ from enmf.losses.base import NEEDS
 from enmf.problem.problem import Problem
 from enmf.problem.state import State
 
+
 @dataclass(frozen=True)
 class Method(ABC):
     needs: ClassVar[frozenset[str]] = frozenset({"normal equations", "all rows"})  # of `enmf.losses.base.NEEDS`

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from enmf.run.stopping import Progress
+from enmf.run.monitor import Progress
 
 
 @contextmanager

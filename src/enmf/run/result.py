@@ -11,7 +11,7 @@ import numpy as np
 from enmf.certificate.certificate import Certificate
 from enmf.certificate.notebook import html_table
 from enmf.linalg.rotation import Rotation
-from enmf.linalg.svd import Spectrum
+from enmf.linalg.spectrum import Spectrum
 from enmf.run.trace import Phase, Trace
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ class Result:
         How far the rotation of the exterior method came.
     spectrum : Spectrum or None
         The SVD that was computed, in the units of the work matrix.
+    plan : Plan or None
+        What the exterior method decided to do, and why; `print(result.plan)` shows it.
     settings : dict
         Method, limits, seed and options of the run, as plain values.
     row_names, feature_names : list of str or None
@@ -58,6 +60,7 @@ class Result:
     rotation: Rotation | None = field(default=None, repr=False)
     spectrum: Spectrum | None = field(default=None, repr=False)
     settings: dict[str, Any] = field(default_factory=dict, repr=False)
+    plan: Any = field(default=None, repr=False)
     row_names: list[str] | None = field(default=None, repr=False)
     feature_names: list[str] | None = field(default=None, repr=False)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from enmf.certificate.words import effective_tol
+from enmf.certificate.words import TOL, effective_tol
 
 if TYPE_CHECKING:
     from enmf.run.monitor import Monitor
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Stopping:
     """Limits of a run. All defaults of the package come from here."""
 
-    tol: float = 1e-5
+    tol: float = TOL
     max_iter: int = 2000
     time_limit: float | None = None
     target_error: float | None = None

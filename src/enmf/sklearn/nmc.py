@@ -13,13 +13,15 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from enmf import parallel
-from enmf.api.complete import DEFAULTS, STARTS, complete_problem, completion_methods, solve_rows_exactly
+from enmf.api.complete import DEFAULTS, complete_problem
+from enmf.api.registry import COMPLETION
+from enmf.api.request import Request
 from enmf.kernels import masked as kernels
-from enmf.matrix.masked import MaskedMatrix
+from enmf.problem.transform import best_U
 from enmf.problem.validation.masks import MISSING, check_masked_problem, check_places
 from enmf.problem.validation.numbers import check_range, check_threads
-from enmf.problem.validation.options import check_limits
-from enmf.problem.validation.penalties import check_ridge
+from enmf.problem.validation.penalties import with_ridge
+from enmf.run.checks import check_limits
 from enmf.sklearn.nmf import LIMITS, NONNEGATIVE
 
 
@@ -80,8 +82,8 @@ class ENMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         "missing": [StrOptions(set(MISSING)), None],
         "ridge": [NONNEGATIVE, tuple, list],
         "ridge_scaling": [StrOptions({"entries", "none"})],
-        "solver": [StrOptions(set(completion_methods()))],
-        "init": [StrOptions(set(STARTS)), tuple, list, None],
+        "solver": [StrOptions(set(COMPLETION.methods()))],
+        "init": [StrOptions(set(COMPLETION.initializations())), tuple, list, None],
     }
 
     def __init__(
@@ -138,22 +140,19 @@ class ENMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         stopping = check_limits(self.tol, self.max_iter, self.time_limit, self.target_error)
         problem = check_masked_problem(X, None if mask is not None else self.missing, mask, weights)
         validate_data(self, X=X, skip_check_array=True)
-        result = complete_problem(
-            problem,
-            self.n_components,
-            self.solver,
-            ridge=self.ridge,
-            ridge_scaling=self.ridge_scaling,
+        request = Request(
+            method=self.solver,
             init=self.init,
             stopping=stopping,
             random_state=self.random_state,
-            n_threads=check_threads(self.n_threads),
+            n_threads=self.n_threads,
             callback=self.callback,
             verbose=self.verbose,
             exact_U=True,
             options=self.options or {},
             rank_name="n_components",
         )
+        result = complete_problem(with_ridge(problem, self.ridge, self.ridge_scaling), self.n_components, request)
         self.components_ = np.ascontiguousarray(result.V.T)
         self.row_factors_ = result.U
         self.n_components_ = len(self.components_)
@@ -178,11 +177,8 @@ class ENMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         problem = check_masked_problem(X, None if mask is not None else self.missing, mask, weights)
         validate_data(self, X=X, reset=False, skip_check_array=True)
-        ridge, _ = check_ridge(problem, self.ridge, self.ridge_scaling)
-        root = np.sqrt(problem.scale)
         with parallel.limit(check_threads(self.n_threads)):
-            W = solve_rows_exactly(problem.X, self.components_.T / root, ridge)
-        return np.ascontiguousarray(W * np.asarray(root, W.dtype))
+            return best_U(with_ridge(problem, self.ridge, self.ridge_scaling), self.components_)
 
     def predict(self, rows: Any, columns: Any = None) -> np.ndarray:
         """Predicted entries at the places (rows[e], columns[e]) of the fitted matrix, clipped to `clip`."""
@@ -234,10 +230,11 @@ class ENMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 "the fitted rows. For new rows compare with transform(X) @ components_"
             )
         total = 0.0
-        for rows, columns, values in problem.X.observed_entries():
+        masked: Any = problem.X
+        for rows, columns, values in masked.observed_entries():
             difference = self._predict(rows, columns).astype(np.float64) - values.astype(np.float64) * problem.scale
             total += float(difference @ difference)
-        return -float(np.sqrt(total / problem.X.observed))
+        return -float(np.sqrt(total / masked.observed))
 
     def report(self, path: str | os.PathLike[str], X: Any = None, **options: Any) -> str:
         """Write one offline HTML page about the fit; returns its path.
@@ -251,7 +248,7 @@ class ENMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return write_model(path, self, self.row_factors_, X, options)
 
-    def _remember_pattern(self, X: MaskedMatrix) -> None:
+    def _remember_pattern(self, X: Any) -> None:
         self.cold_rows_ = np.flatnonzero(X.rows.totals == 0)
         self.cold_columns_ = np.flatnonzero(X.columns.totals == 0)
         # the pattern of the rows, by observed or by missing entries, whichever the matrix keeps

@@ -19,15 +19,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from enmf import parallel
 from enmf.api import registry
-from enmf.api.factorize import DEFAULTS, factorize_problem
-from enmf.linalg.nnls import solve_nnls
-from enmf.problem.state import penalized
-from enmf.problem.validation.arrays import Problem, check_problem
+from enmf.api.request import Request, solve
+from enmf.problem.problem import Problem
+from enmf.problem.transform import best_pair, best_U
+from enmf.problem.validation.arrays import check_problem
 from enmf.problem.validation.factors import as_numbers, check_given
 from enmf.problem.validation.numbers import check_threads
-from enmf.problem.validation.options import check_limits
-from enmf.problem.validation.penalties import check_penalty
+from enmf.problem.validation.penalties import with_penalty
 from enmf.problem.validation.warn import warn_outside
+from enmf.run.checks import check_limits
+from enmf.run.stopping import DEFAULTS
 
 AUTO_COMPONENTS = 10
 SOLVERS = {"cd": "hals"}  # scikit-learn's names for methods of ours
@@ -195,7 +196,7 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """W for the learnt components: nonnegative least squares, solved to optimality."""
         problem = self._checked(X)
         with parallel.limit(check_threads(self.n_threads)):
-            return solve_W(problem, self.components_, self._weights(problem))
+            return best_U(self._penalized(problem), self.components_)
 
     def _checked(self, X: Any) -> Problem:
         """X for the learnt components."""
@@ -204,8 +205,8 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         validate_data(self, X=_with_shape(X, problem), reset=False, skip_check_array=True)
         return problem
 
-    def _weights(self, problem: Problem) -> dict[str, float]:
-        return penalty_weights(self.alpha_W, self.alpha_H, self.l1_ratio, *problem.X.shape)
+    def _penalized(self, problem: Problem) -> Problem:
+        return with_penalty(problem, penalty_weights(self.alpha_W, self.alpha_H, self.l1_ratio, *problem.X.shape))
 
     def inverse_transform(self, X: Any) -> np.ndarray:
         """W H for given W."""
@@ -222,7 +223,7 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         if whole == 0.0:
             return 1.0
         with parallel.limit(check_threads(self.n_threads)):
-            U, V = best_factors(problem, self.components_, self._weights(problem))
+            U, V = best_pair(self._penalized(problem), self.components_)
             return 1.0 - problem.X.squared_residual(U, V) / whole
 
     def components_frame(self, names: Any = None) -> Any:
@@ -253,23 +254,22 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         validate_data(self, X=_with_shape(X, problem), skip_check_array=True)
         n, m = problem.X.shape
         start = self._start(W, H, problem)
-        result = factorize_problem(
-            problem,
-            self._rank(n, m, start),
-            SOLVERS.get(self.solver, self.solver),
+        weights = penalty_weights(self.alpha_W, self.alpha_H, self.l1_ratio, n, m)
+        request = Request(
+            method=SOLVERS.get(self.solver, self.solver),
             init=start,
             stopping=stopping,
             random_state=self.random_state,
-            n_threads=check_threads(self.n_threads),
+            n_threads=self.n_threads,
             callback=self.callback,
             verbose=self.verbose,
             preset=self.preset,
-            bound=True,
             exact_U=True,
-            options={**penalty_weights(self.alpha_W, self.alpha_H, self.l1_ratio, n, m), **(self.options or {})},
             checkpoint=self.checkpoint,
+            options={**weights, **(self.options or {})},
             rank_name="n_components",
         )
+        result = solve(problem, self._rank(n, m, start), request)
         self.components_ = np.ascontiguousarray(result.V.T)
         self.n_components_ = len(self.components_)
         self.n_iter_ = max(1, result.n_iter)
@@ -384,21 +384,7 @@ def _with_fixed_H(model: ENMF, X: Any, W: Any, H: Any) -> tuple[np.ndarray, np.n
     problem = check_problem(X)
     rank = None if model.n_components in ("auto", None) else model.n_components
     H = check_given(H, "H", (rank, problem.X.shape[1]), problem.X.dtype)
-    return solve_W(problem, H, model._weights(problem)), H, 1
-
-
-def solve_W(problem: Problem, H: np.ndarray, weights: dict[str, float]) -> np.ndarray:
-    """argmin over W >= 0 of ||X - W H||, plus the penalty on W, in the user's units."""
-    U, _ = best_factors(problem, H, weights)
-    return problem.X.public(U * np.asarray(np.sqrt(problem.scale), problem.X.dtype))
-
-
-def best_factors(problem: Problem, H: np.ndarray, weights: dict[str, float]) -> tuple[np.ndarray, np.ndarray]:
-    """The best U for V = Hᵀ, and V, both in the units of the problem."""
-    X = problem.X
-    V = np.asfortranarray(H.T.astype(X.dtype) / np.asarray(np.sqrt(problem.scale), X.dtype))
-    penalty = check_penalty(problem, **weights)
-    return solve_nnls(*penalized(V.T @ V, X.times(V), penalty.l1_U, penalty.l2_U)), V
+    return best_U(model._penalized(problem), H), H, 1
 
 
 def penalty_weights(alpha_W: float, alpha_H: float | str, l1_ratio: float, n: int, m: int) -> dict[str, float]:

@@ -12,13 +12,16 @@ nmf-admm  ADMM on the whole problem (compare Hajinezhad et al. 2016): minimize 1
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from enmf.parallel import matmul
-from enmf.problem.state import Iterate, penalized
+from enmf.problem.state import State
 from enmf.run.method import Method
 
 
+@dataclass(frozen=True)
 class AOADMM(Method):
     """Alternating optimization with ADMM inside.
 
@@ -30,22 +33,22 @@ class AOADMM(Method):
         They end when the squared primal and dual residuals are below this share of the squared norms.
     """
 
-    name = "ao-admm"
+    inner: int = 5
+    epsilon: float = 1e-6
+
     monotone = False
 
-    def __init__(self, inner: int = 5, epsilon: float = 1e-6) -> None:
-        self.inner, self.epsilon = inner, epsilon
-        self._dual_U: np.ndarray | None = None
-        self._dual_V: np.ndarray | None = None
+    def begin(self, state: State) -> list[np.ndarray | None]:
+        """The duals of U and of V."""
+        return [None, None]
 
-    def step(self, it: Iterate, objective: float) -> None:
-        U, self._dual_U = self._solve(it.U, self._dual_U, *it.normal_U())
-        it.set_U(U)
-        V, self._dual_V = self._solve(it.V, self._dual_V, *it.normal_V())
-        it.set_V(V)
+    def rescaled(self, memory: list[np.ndarray | None]) -> None:
+        memory[:] = [None, None]
 
-    def forget(self) -> None:
-        self._dual_U = self._dual_V = None
+    def step(self, state: State, memory: list[np.ndarray | None], objective: float) -> None:
+        for half in state.halves:
+            F, memory[half.side] = self._solve(half.F, memory[half.side], *half.normal())
+            half.replace(F)
 
     def _solve(
         self, F: np.ndarray, dual: np.ndarray | None, G: np.ndarray, B: np.ndarray
@@ -67,6 +70,16 @@ class AOADMM(Method):
         return np.asfortranarray(F), Y
 
 
+@dataclass
+class Split:
+    """What nmf-admm remembers: unconstrained copies and duals of both factors, and their penalty parameters."""
+
+    copies: list[np.ndarray]
+    duals: list[np.ndarray]
+    rho: list[np.ndarray]
+
+
+@dataclass(frozen=True)
 class NMFADMM(Method):
     """ADMM on the whole problem.
 
@@ -77,32 +90,40 @@ class NMFADMM(Method):
         diverge, large ones are slow.
     """
 
-    name = "nmf-admm"
+    rho: float = 1.0
+
+    needs = frozenset({"normal equations", "products", "all rows"})  # its products are those of the copies
     monotone = False
-    reuses_products = False  # its products are those of P and Q
 
-    def __init__(self, rho: float = 1.0) -> None:
-        self.rho = rho
-        self._state: tuple[np.ndarray, ...] | None = None
+    def begin(self, state: State) -> list[Split]:
+        return []
 
-    def forget(self) -> None:
-        self._state = None
+    def rescaled(self, memory: list[Split]) -> None:
+        memory.clear()
 
-    def step(self, it: Iterate, objective: float) -> None:
-        if self._state is None:
-            self._weights = tuple(self.rho * float(np.linalg.norm(G, 2)) for G in (it.VtV, it.UtU))
-            self._state = it.U.copy(), it.V.copy(), np.zeros_like(it.U), np.zeros_like(it.V)
-        _, Q, Y, W = self._state
-        U, V, X = it.U, it.V, it.X
-        rho_U, rho_V = (np.asarray(w, U.dtype) for w in self._weights)
-        G, B = penalized(Q.T @ Q, X.times(Q), it.penalty.l1_U, it.penalty.l2_U)
-        eye = np.eye(it.rank, dtype=U.dtype)
-        P = _solve_right(B + rho_U * (U - Y), G + rho_U * eye)
-        G, B = penalized(P.T @ P, X.transpose_times(P), it.penalty.l1_V, it.penalty.l2_V)
-        Q = _solve_right(B + rho_V * (V - W), G + rho_V * eye)
-        it.set_U(np.asfortranarray(np.maximum(P + Y, 0)))
-        it.set_V(np.asfortranarray(np.maximum(Q + W, 0)))
-        self._state = P, Q, Y + P - it.U, W + Q - it.V
+    def step(self, state: State, memory: list[Split], objective: float) -> None:
+        if not memory:
+            memory.append(self._split(state))
+        split = memory[0]
+        eye = np.eye(state.rank, dtype=state.V.dtype)
+        for half in state.halves:
+            side, C = half.side, split.copies[1 - half.side]
+            product, _ = state.X.product(side, C)
+            G, B = half.penalty.normal(C.T @ C, product)
+            rho = split.rho[side]
+            split.copies[side] = _solve_right(B + rho * (half.F - split.duals[side]), G + rho * eye)
+        for half in state.halves:
+            P, Y = split.copies[half.side], split.duals[half.side]
+            half.replace(np.asfortranarray(np.maximum(P + Y, 0)))
+            split.duals[half.side] = Y + P - half.F
+
+    def _split(self, state: State) -> Split:
+        rho = [self.rho * float(np.linalg.norm(half.other.gram, 2)) for half in state.halves]
+        return Split(
+            [half.F.copy() for half in state.halves],
+            [np.zeros_like(half.F) for half in state.halves],
+            [np.asarray(weight, state.V.dtype) for weight in rho],
+        )
 
 
 def _solve_right(B: np.ndarray, G: np.ndarray) -> np.ndarray:

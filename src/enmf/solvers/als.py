@@ -17,12 +17,14 @@ als-projected: the unconstrained least squares solution, negative entries set to
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from enmf.matrix.factor import inner
 from enmf.parallel import matmul
-from enmf.problem.state import Iterate, inner
+from enmf.problem.state import State
 from enmf.run.method import Method
 
 ARMIJO = 0.01
@@ -30,6 +32,7 @@ FACTOR = 10.0
 PROGRESS = 1e-4  # share of the squared error that a step of als-projected must gain to count
 
 
+@dataclass(frozen=True)
 class AlternatingNNLS(Method):
     """Both factors in turn by an iterative solver for nonnegative least squares, ever more exactly.
 
@@ -41,24 +44,25 @@ class AlternatingNNLS(Method):
         The first subproblems end when the projected gradient fell to this share of the start's.
     """
 
+    inner: int = 5
+    first_tolerance: float = 1e-3
+
     solver: ClassVar[Callable[..., tuple[np.ndarray, int]]]
 
-    def __init__(self, inner: int, first_tolerance: float = 1e-3) -> None:
-        self.inner, self.first_tolerance = inner, first_tolerance
-        self._tolerances: list[float] = []  # for U and for V
+    def begin(self, state: State) -> list[float]:
+        """Tolerances for U and for V; they come with the first step."""
+        return []
 
-    def step(self, it: Iterate, objective: float) -> None:
-        if not self._tolerances:
-            norms = (np.sqrt(gradient.squares.sum()) for gradient in (it.measure_U(), it.measure_V()))
-            self._tolerances = [self.first_tolerance * float(norm) for norm in norms]
-        it.set_U(self._solve(0, it.U, *it.normal_U()))
-        it.set_V(self._solve(1, it.V, *it.normal_V()))
-
-    def _solve(self, which: int, F: np.ndarray, G: np.ndarray, B: np.ndarray) -> np.ndarray:
-        F, steps = type(self).solver(F, G, B, self._tolerances[which], self.inner)
-        if steps == 0:
-            self._tolerances[which] /= 10.0
-        return F
+    def step(self, state: State, memory: list[float], objective: float) -> None:
+        if not memory:
+            norms = (np.sqrt(half.measure().squares.sum()) for half in state.halves)
+            memory.extend(self.first_tolerance * float(norm) for norm in norms)
+        for half in state.halves:
+            G, B = half.normal()
+            F, steps = type(self).solver(half.F, G, B, memory[half.side], self.inner)
+            half.replace(F)
+            if steps == 0:
+                memory[half.side] /= 10.0
 
 
 def projected_gradient_nnls(
@@ -102,16 +106,24 @@ def _armijo(F: np.ndarray, D: np.ndarray, G: np.ndarray, step: float) -> tuple[n
     return F, step
 
 
+@dataclass(frozen=True)
 class ALS(AlternatingNNLS):
     """Alternating projected gradient."""
 
-    name = "als"
     solver = staticmethod(projected_gradient_nnls)
 
-    def __init__(self, inner: int = 5, first_tolerance: float = 1e-3) -> None:
-        super().__init__(inner, first_tolerance)
+
+@dataclass
+class Best:
+    """What als-projected remembers."""
+
+    weight: float = 0.0  # of the proximal term, relative to ||G||
+    objective: float = np.inf
+    pair: tuple[np.ndarray, np.ndarray] | None = None
+    waited: int = 0
 
 
+@dataclass(frozen=True)
 class ProjectedALS(Method):
     """Unconstrained least squares and projection.
 
@@ -121,32 +133,29 @@ class ProjectedALS(Method):
         Steps that hardly gain anything after which the proximal term grows.
     """
 
-    name = "als-projected"
+    patience: int = 5
+
     monotone = False
+    judges = True
 
-    def __init__(self, patience: int = 5) -> None:
-        self.patience = patience
-        self._weight = 0.0  # of the proximal term, relative to ||G||
-        self._best = np.inf
-        self._kept: tuple[np.ndarray, np.ndarray] | None = None  # the best pair
-        self._waited = 0
+    def begin(self, state: State) -> Best:
+        return Best()
 
-    def forget(self) -> None:
-        self._best, self._kept = np.inf, None
+    def rescaled(self, memory: Best) -> None:
+        memory.objective, memory.pair = np.inf, None
 
-    def step(self, it: Iterate, objective: float) -> None:
-        if objective < self._best:
-            gained = objective < (1.0 - PROGRESS) * self._best
-            self._best, self._waited = objective, 0 if gained else self._waited + 1
-            self._kept = it.U, it.V  # a step makes new ones
+    def step(self, state: State, memory: Best, objective: float) -> None:
+        if objective < memory.objective:
+            gained = objective < (1.0 - PROGRESS) * memory.objective
+            memory.objective, memory.waited = objective, 0 if gained else memory.waited + 1
+            memory.pair = state.U, state.V  # a step makes new ones
         else:
-            self._waited += 1
-        if self._waited >= self.patience and self._kept is not None:
-            it.set_U(self._kept[0])
-            it.set_V(self._kept[1])
-            self._weight, self._waited = min(max(0.01, 2.0 * self._weight), 1.0), 0
-        it.set_U(_project(it.U, *it.normal_U(), self._weight))
-        it.set_V(_project(it.V, *it.normal_V(), self._weight))
+            memory.waited += 1
+        if memory.waited >= self.patience and memory.pair is not None:
+            state.replace(*memory.pair)
+            memory.weight, memory.waited = min(max(0.01, 2.0 * memory.weight), 1.0), 0
+        for half in state.halves:
+            half.replace(_project(half.F, *half.normal(), memory.weight))
 
 
 def _project(F: np.ndarray, G: np.ndarray, B: np.ndarray, weight: float) -> np.ndarray:

@@ -9,30 +9,33 @@ together. Rows whose Gram matrix is singular on P, or that do not end, are left 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
 from enmf import parallel
-from enmf.distributed.rows import by_rows
 from enmf.kernels import nnls as active_set
 from enmf.kernels.pivoting import solve_groups
-from enmf.problem.state import Iterate
+from enmf.matrix.factor import by_rows
+from enmf.problem.state import State
 from enmf.run.method import Method
 
 PATIENCE = 3  # full exchanges allowed without a decrease of the infeasible indices
 
 
+@dataclass(frozen=True)
 class ANLSBPP(Method):
     """Both factors to optimality in turn."""
 
-    name = "anls-bpp"
-    in_blocks = True
+    needs = frozenset({"normal equations"})
 
-    def step(self, it: Iterate, objective: float) -> None:
-        it.set_U(block_pivoting(*it.normal_U(), it.U))
-        it.set_V(block_pivoting(*it.normal_V(), it.V))
+    def step(self, state: State, memory: Any, objective: float) -> None:
+        for half in state.halves:
+            half.replace(block_pivoting(*half.normal(), half.F))
 
-    def step_flops(self, it: Iterate) -> float:
-        return super().step_flops(it) + 2.0 * sum(it.X.shape) * it.rank**3 / 3.0
+    def step_flops(self, state: State) -> float:
+        return super().step_flops(state) + 2.0 * sum(state.X.shape) * state.rank**3 / 3.0
 
 
 @by_rows

@@ -11,24 +11,27 @@ wants to shrink becomes exactly zero: multiplication alone never gets there.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
 from enmf.parallel import matmul
-from enmf.problem.state import Iterate
+from enmf.problem.state import State
 from enmf.run.method import Method
 
 
+@dataclass(frozen=True)
 class GradMult(Method):
     """One multiplicative update for each product with X."""
 
-    name = "grad-mult"
+    sigma: float = 1e-8
+    delta: float = 1e-8
+    drop: float = 1e-12
 
-    def __init__(self, sigma: float = 1e-8, delta: float = 1e-8, drop: float = 1e-12) -> None:
-        self.sigma, self.delta, self.drop = sigma, delta, drop
-
-    def step(self, it: Iterate, objective: float) -> None:
-        it.set_U(self._update(it.U, *it.normal_U()))
-        it.set_V(self._update(it.V, *it.normal_V()))
+    def step(self, state: State, memory: Any, objective: float) -> None:
+        for half in state.halves:
+            half.replace(self._update(half.F, *half.normal()))
 
     def _update(self, F: np.ndarray, G: np.ndarray, B: np.ndarray) -> np.ndarray:
         D = matmul(F, G)

@@ -9,34 +9,32 @@ did not help takes a short step instead.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
-from enmf import parallel
-from enmf.kernels.rowstep import row_steps
-from enmf.kernels.sweep import BLOCK
-from enmf.problem.state import Iterate
+from enmf.matrix.sweeps import RowSteps, gradient_steps
+from enmf.problem.state import State
 from enmf.run.method import Method
 
 
+@dataclass(frozen=True)
 class Gradient(Method):
     """Projected gradient steps, `inner` of them for each product with X."""
 
-    name = "gradient"
+    inner: int = 5
+    epsilon: float = 0.1
 
-    def __init__(self, inner: int = 5, epsilon: float = 0.1) -> None:
-        self.inner, self.epsilon = inner, epsilon
-
-    def step(self, it: Iterate, objective: float) -> None:
-        self._update(it.U, *it.normal_U())
-        it.U_changed()
-        self._update(it.V, *it.normal_V())
-        it.V_changed()
+    def step(self, state: State, memory: Any, objective: float) -> None:
+        for half in state.halves:
+            G, B = half.normal()
+            with half.editing() as F:
+                self._update(F, G, B)
 
     def _update(self, F: np.ndarray, G: np.ndarray, B: np.ndarray) -> None:
-        n, r = F.shape
         before = F.copy(order="F")
-        bounds = parallel.even_bounds(n, 4.0 * r * r * self.inner, BLOCK)
-        parallel.run(row_steps, bounds, F.T, B.T, np.ascontiguousarray(G), 0.0, self.inner, self.epsilon, False)
+        gradient_steps(F, G, B, RowSteps(self.inner, self.epsilon))
         worse = _row_objective(F, G, B) > _row_objective(before, G, B)
         if worse.any():
             F[worse] = before[worse]

@@ -5,31 +5,52 @@ hals    u_k <- max(0, u_k + (X v_k - U Vᵀ v_k) / ||v_k||²), one sweep over k 
 a-hals  several sweeps for each product with X, while they are cheap and still make progress
         Gillis and Glineur 2012.
 e-hals  a-hals with extrapolation  U_y = max(0, U_new + beta (U_new - U_old))  and restart when the error grows
-        Ang and Gillis 2019. The iterate is the extrapolated pair: it is nonnegative and its products are the ones at
+        Ang and Gillis 2019. The state is the extrapolated pair: it is nonnegative and its products are the ones at
         hand, so the error that decides about a restart costs nothing.
+
+With missing entries each row has a problem of its own; hals is then the sequential coordinate descent of Lin and
+Boutros 2018 ("masked-scd"), and e-hals the descent of eNMC ("masked-e-scd").
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
-from enmf.matrix.base import Momentum
-from enmf.problem.state import Iterate
-from enmf.run.method import Method, sweep_U, sweep_V
+from enmf.matrix.factor import copied
+from enmf.matrix.sweeps import Momentum, Sweep
+from enmf.problem.state import Half, State
+from enmf.run.method import Method
 
 
+@dataclass(frozen=True)
 class HALS(Method):
-    """One coordinate sweep for each product."""
+    """Coordinate sweeps of both factors in turn.
 
-    name = "hals"
-    one_pass = True
-    in_blocks = True
+    Parameters
+    ----------
+    sweeps : int
+        Largest number of sweeps for each product.
+    progress : float
+        Sweeps end when one changes the factor (each row, with missing entries) by less than this share of the first.
+    """
 
-    def step(self, it: Iterate, objective: float) -> None:
-        sweep_U(it)
-        sweep_V(it)
+    sweeps: int = 1
+    progress: float = 0.0
+
+    needs = frozenset({"half-step"})
+
+    def step(self, state: State, memory: Any, objective: float) -> None:
+        for half in state.halves:
+            half.sweep(Sweep(self.sweeps, self.progress))
+
+    def step_flops(self, state: State) -> float:
+        return state.X.half_step_flops(state.rank)
 
 
+@dataclass(frozen=True)
 class AcceleratedHALS(Method):
     """Up to 1 + alpha * (cost of the product / cost of a sweep) sweeps for each product.
 
@@ -38,37 +59,44 @@ class AcceleratedHALS(Method):
     alpha : float
         Share of the product's cost that may be spent on further sweeps.
     progress : float
-        Sweeps end when one changes the factor by less than this share of the first.
+        Sweeps end when one changes the factor (each row, with missing entries) by less than this share of the first.
+    max_sweeps : int, optional
+        Largest number of sweeps, whatever they cost.
     """
 
-    name = "a-hals"
-    one_pass = True
-    in_blocks = True
+    alpha: float = 0.5
+    progress: float = 0.1
+    max_sweeps: int | None = None
 
-    def __init__(self, alpha: float = 0.5, progress: float = 0.1) -> None:
-        self.alpha = alpha
-        self.progress = progress
+    needs = frozenset({"half-step"})
 
-    def sweeps(self, it: Iterate) -> tuple[int, int]:
-        """Largest number of sweeps for U and for V."""
-        n, m = it.X.shape
-        product = it.X.cost_per_column  # a column
-        return tuple(  # type: ignore[return-value]
-            1 + int(self.alpha * (1.0 + product / (2.0 * length * max(it.rank, 1)))) for length in (n, m)
-        )
+    def most_sweeps(self, half: Half) -> int:
+        """Largest number of sweeps for this half."""
+        if self.max_sweeps is not None:
+            return self.max_sweeps
+        product = half.X.cost_per_column  # for one column
+        return 1 + int(self.alpha * (1.0 + product / (2.0 * len(half.F) * max(half.F.shape[1], 1))))
 
-    def step(self, it: Iterate, objective: float) -> None:
-        sweeps_U, sweeps_V = self.sweeps(it)
-        self.update_U(it, sweeps_U)
-        self.update_V(it, sweeps_V)
+    def step(self, state: State, memory: Any, objective: float) -> None:
+        for half in state.halves:
+            half.sweep(Sweep(self.most_sweeps(half), self.progress))
 
-    def update_U(self, it: Iterate, sweeps: int, momentum: Momentum | None = None) -> None:
-        sweep_U(it, sweeps, self.progress, momentum)
-
-    def update_V(self, it: Iterate, sweeps: int, momentum: Momentum | None = None) -> None:
-        sweep_V(it, sweeps, self.progress, momentum)
+    def step_flops(self, state: State) -> float:
+        return state.X.half_step_flops(state.rank)
 
 
+@dataclass
+class Extrapolation:
+    """What e-hals remembers."""
+
+    beta: float
+    last_beta: float
+    cap: float = 1.0
+    best: float = np.inf
+    plain: tuple[Any, Any] | None = None  # the pair before extrapolation
+
+
+@dataclass(frozen=True)
 class ExtrapolatedHALS(AcceleratedHALS):
     """a-hals with extrapolation; beta grows while the objective falls and shrinks at a restart.
 
@@ -80,52 +108,33 @@ class ExtrapolatedHALS(AcceleratedHALS):
         gamma, gamma_bar and eta of Ang and Gillis (2019).
     """
 
-    name = "e-hals"
+    beta: float = 0.5
+    growth: float = 1.05
+    cap_growth: float = 1.01
+    shrink: float = 1.5
+
     monotone = False
+    judges = True
 
-    def __init__(
-        self,
-        alpha: float = 0.5,
-        progress: float = 0.1,
-        beta: float = 0.5,
-        growth: float = 1.05,
-        cap_growth: float = 1.01,
-        shrink: float = 1.5,
-    ) -> None:
-        super().__init__(alpha, progress)
-        self.beta = beta
-        self.growth, self.cap_growth, self.shrink = growth, cap_growth, shrink
-        self._cap = 1.0
-        self._last_beta = beta
-        self._best = np.inf
-        self._plain: tuple[np.ndarray, np.ndarray] | None = None  # the pair before extrapolation
+    def begin(self, state: State) -> Extrapolation:
+        return Extrapolation(self.beta, self.beta)
 
-    def step(self, it: Iterate, objective: float) -> None:
-        if self._plain is None:
-            self._plain = it.U.copy(order="F"), it.V.copy(order="F")
+    def rescaled(self, memory: Extrapolation) -> None:
+        memory.plain = None
+
+    def step(self, state: State, memory: Extrapolation, objective: float) -> None:
+        if memory.plain is None:
+            memory.plain = copied(state.U), copied(state.V)
         elif (
-            objective > self._best
+            objective > memory.best
         ):  # in doubt, too: a restart costs one product, momentum beyond the minimum much more
-            self._restart(it)
+            state.replace(*(copied(F) for F in memory.plain))
+            memory.cap = memory.last_beta
+            memory.beta /= self.shrink
         else:
-            self._last_beta = self.beta
-            self.beta = min(self._cap, self.growth * self.beta)
-            self._cap = min(1.0, self.cap_growth * self._cap)
-        self._best = objective
-
-        U, V = self._plain
-        sweeps_U, sweeps_V = self.sweeps(it)
-        self.update_U(it, sweeps_U, Momentum(U, self.beta))
-        self.update_V(it, sweeps_V, Momentum(V, self.beta))
-
-    def forget(self) -> None:
-        self._plain = None
-
-    def _restart(self, it: Iterate) -> None:
-        """Fall back to the last pair before extrapolation."""
-        assert self._plain is not None
-        U, V = self._plain
-        it.set_U(U.copy(order="F"))
-        it.set_V(V.copy(order="F"))
-        self._cap = self._last_beta
-        self.beta /= self.shrink
+            memory.last_beta = memory.beta
+            memory.beta = min(memory.cap, self.growth * memory.beta)
+            memory.cap = min(1.0, self.cap_growth * memory.cap)
+        memory.best = objective
+        for half, old in zip(state.halves, memory.plain):
+            half.sweep(Sweep(self.most_sweeps(half), self.progress, momentum=Momentum(old, memory.beta)))

@@ -11,10 +11,12 @@ fpgm   Xu and Yin 2013 (accelerated block proximal gradient): one extrapolated g
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 
 from enmf.parallel import matmul
-from enmf.problem.state import Iterate
+from enmf.problem.state import Half, State
 from enmf.run.method import Method
 from enmf.solvers.als import AlternatingNNLS
 
@@ -55,60 +57,61 @@ def _projected_norm(F: np.ndarray, D: np.ndarray) -> float:
     return float(np.sqrt(projected @ projected))
 
 
+@dataclass(frozen=True)
 class NeNMF(AlternatingNNLS):
     """Alternating optimal gradient."""
 
-    name = "nenmf"
+    inner: int = 8
+
     solver = staticmethod(optimal_gradient_nnls)
 
-    def __init__(self, inner: int = 8, first_tolerance: float = 1e-3) -> None:
-        super().__init__(inner, first_tolerance)
+
+@dataclass
+class Acceleration:
+    """What fpgm remembers."""
+
+    best: float = np.inf
+    t: float = 1.0
+    old: tuple[np.ndarray, np.ndarray] | None = None  # the pair of one step ago
+    lipschitz: list[float | None] = field(default_factory=lambda: [None, None])
 
 
+@dataclass(frozen=True)
 class FPGM(Method):
     """Accelerated block proximal gradient."""
 
-    name = "fpgm"
     monotone = False
+    judges = True
 
-    def __init__(self) -> None:
-        self._best = np.inf
-        self._t = 1.0
-        self._old: tuple[np.ndarray, np.ndarray] | None = None  # the pair of one step ago
-        self._lipschitz: list[float | None] = [None, None]
+    def begin(self, state: State) -> Acceleration:
+        return Acceleration()
 
-    def forget(self) -> None:
-        self._best, self._t, self._old = np.inf, 1.0, None
-        self._lipschitz = [None, None]
+    def rescaled(self, memory: Acceleration) -> None:
+        vars(memory).update(vars(Acceleration()))
 
-    def step(self, it: Iterate, objective: float) -> None:
-        if self._old is None:
-            self._old = it.U, it.V
-        elif objective > self._best + it.rounding(
-            objective
-        ):  # back to the pair before, and no extrapolation from there
-            U, V = self._old
-            it.set_U(U)
-            it.set_V(V)
-            self._t, self._best = 1.0, np.inf
+    def step(self, state: State, memory: Acceleration, objective: float) -> None:
+        if memory.old is None:
+            memory.old = state.U, state.V
+        elif objective > memory.best + state.rounding(objective):  # back to the pair before, without extrapolation
+            state.replace(*memory.old)
+            memory.t, memory.best = 1.0, np.inf
         else:
-            self._best = objective
-        t = (1.0 + np.sqrt(1.0 + 4.0 * self._t**2)) / 2.0
-        momentum = (self._t - 1.0) / t
-        U_old, V_old = self._old
-        self._old = it.U, it.V
-        it.set_U(self._update(0, it.U, U_old, momentum, *it.normal_U()))
-        it.set_V(self._update(1, it.V, V_old, momentum, *it.normal_V()))
-        self._t = t
+            memory.best = objective
+        t = (1.0 + np.sqrt(1.0 + 4.0 * memory.t**2)) / 2.0
+        momentum = (memory.t - 1.0) / t
+        before, memory.old = memory.old, (state.U, state.V)
+        for half, old in zip(state.halves, before):
+            half.replace(_proximal_step(half, old, momentum, memory))
+        memory.t = t
 
-    def _update(
-        self, which: int, F: np.ndarray, old: np.ndarray, momentum: float, G: np.ndarray, B: np.ndarray
-    ) -> np.ndarray:
-        lipschitz = float(np.linalg.norm(G, 2))
-        if lipschitz == 0.0:
-            return F
-        before = self._lipschitz[which] or lipschitz
-        self._lipschitz[which] = lipschitz
-        weight = min(momentum, 0.9999 * float(np.sqrt(before / lipschitz)))
-        ahead = F + np.asarray(weight, F.dtype) * (F - old)
-        return np.asfortranarray(np.maximum(ahead - np.asarray(1.0 / lipschitz, F.dtype) * (matmul(ahead, G) - B), 0))
+
+def _proximal_step(half: Half, old: np.ndarray, momentum: float, memory: Acceleration) -> np.ndarray:
+    G, B = half.normal()
+    F, lipschitz = half.F, float(np.linalg.norm(G, 2))
+    if lipschitz == 0.0:
+        return F
+    before = memory.lipschitz[half.side] or lipschitz
+    memory.lipschitz[half.side] = lipschitz
+    weight = min(momentum, 0.9999 * float(np.sqrt(before / lipschitz)))
+    ahead = F + np.asarray(weight, F.dtype) * (F - old)
+    return np.asfortranarray(np.maximum(ahead - np.asarray(1.0 / lipschitz, F.dtype) * (matmul(ahead, G) - B), 0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from enmf.matrix.base import Matrix
-from enmf.problem.state import inner
+from enmf.matrix.factor import inner
 
 
 def balanced(U: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

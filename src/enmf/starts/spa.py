@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from enmf.linalg.nnls import solve_nnls
 from enmf.matrix.base import Matrix
-from enmf.problem.state import Iterate
+from enmf.parallel import matmul
 from enmf.starts.random import random
 from enmf.starts.scaling import balanced
 
@@ -51,17 +51,17 @@ def extract(X: Matrix, rank: int) -> Extraction:
 def _from_rows(X: Matrix, rank: int) -> Extraction:
     n, m = X.shape
     anchors = _corners(X.times, X.transpose_times, _squares(X, axis=1), m, rank, X.dtype)
-    it = Iterate(X, np.zeros((n, len(anchors)), X.dtype), _unit_rows(X.transpose_times, n, anchors, X.dtype))
-    it.set_U(np.asfortranarray(solve_nnls(*it.normal_U())))
-    return Extraction("rows", tuple(anchors), it.U, it.V, _relative_error(it))
+    V = _unit_rows(X.transpose_times, n, anchors, X.dtype)
+    U = np.asfortranarray(solve_nnls(matmul(V.T, V), X.times(V)))
+    return Extraction("rows", tuple(anchors), U, V, _relative_error(X, U, V))
 
 
 def _from_columns(X: Matrix, rank: int) -> Extraction:
     n, m = X.shape
     anchors = _corners(X.transpose_times, X.times, _squares(X, axis=0), n, rank, X.dtype)
-    it = Iterate(X, _unit_rows(X.times, m, anchors, X.dtype), np.zeros((m, len(anchors)), X.dtype))
-    it.set_V(np.asfortranarray(solve_nnls(*it.normal_V())))
-    return Extraction("columns", tuple(anchors), it.U, it.V, _relative_error(it))
+    U = _unit_rows(X.times, m, anchors, X.dtype)
+    V = np.asfortranarray(solve_nnls(matmul(U.T, U), X.transpose_times(U)))
+    return Extraction("columns", tuple(anchors), U, V, _relative_error(X, U, V))
 
 
 def _corners(
@@ -110,6 +110,6 @@ def _squares(X: Matrix, axis: int) -> np.ndarray:
     return np.einsum("ij,ij->i" if axis == 1 else "ij,ij->j", raw, raw, dtype=np.float64)
 
 
-def _relative_error(it: Iterate) -> float:
-    whole = it.X.squared_norm()
-    return float(np.sqrt(it.X.squared_residual(it.U, it.V) / whole)) if whole > 0 else 0.0
+def _relative_error(X: Matrix, U: np.ndarray, V: np.ndarray) -> float:
+    whole = X.squared_norm()
+    return float(np.sqrt(X.squared_residual(U, V) / whole)) if whole > 0 else 0.0

@@ -21,7 +21,7 @@ from enmf import parallel
 from enmf.geometry.exact.admm import GeneralAdmm
 from enmf.geometry.exact.newton import balanced, refine
 from enmf.geometry.exact.relation import Transform, transform_between
-from enmf.linalg.rotation import STARTS, rotate
+from enmf.linalg.rotation import ROTATION_STARTS, rotate
 from enmf.problem.validation.factors import check_pair, check_same_sides
 from enmf.problem.validation.numbers import check_choice, check_count, make_rng
 
@@ -122,9 +122,9 @@ def transform_to_orthant(
     check_count("max_iter", max_iter, low=0)
     near = None
     if isinstance(start, str):
-        check_choice("start", start, list(STARTS))
+        check_choice("start", start, list(ROTATION_STARTS))
     else:
-        near, start = _transform_near(U, V, start, kind), STARTS[0]
+        near, start = _transform_near(U, V, start, kind), ROTATION_STARTS[0]
     with parallel.limit(None):
         return _transform(U, V, kind, near, start, max_iter, make_rng(random_state))
 

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from enmf.distributed.sources import half_of_memory, is_lazy, is_mapped
-from enmf.matrix.base import Matrix
 from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.sparse import SparseMatrix, as_csr
+from enmf.problem.problem import Problem, Units
 from enmf.problem.validation.entries import SAFE_RANGE, EntryError, checked_entries, first_place, within_range
 from enmf.problem.validation.numbers import check_memory_limit
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Validated X. The user's X is `scale` times this one; each factor is to be multiplied by sqrt(scale)."""
-
-    X: Matrix
-    scale: float = 1.0
 
 
 def check_problem(X: Any, dtype: Any = None, memory_limit: Any = None) -> Problem:
@@ -39,7 +30,8 @@ def check_problem(X: Any, dtype: Any = None, memory_limit: Any = None) -> Proble
 
         return check_blocks(X, dtype, limit)
     array, scale = checked_entries(check_sparse(X, dtype) if sp.issparse(X) else check_dense(X, dtype))
-    return Problem(within_range(SparseMatrix(array) if sp.issparse(array) else DenseMatrix(array), scale), scale)
+    matrix = SparseMatrix(array) if sp.issparse(array) else DenseMatrix(array)
+    return Problem(within_range(matrix, scale), units=Units(scale))
 
 
 def check_values(X: Any, shape: tuple[int, int]) -> Any:

@@ -10,7 +10,8 @@ from enmf.distributed.blocks import Preparation, Survey, look
 from enmf.distributed.chunked import ChunkedMatrix
 from enmf.distributed.engine import Engine
 from enmf.distributed.sources import is_dask, open_blocks
-from enmf.problem.validation.arrays import Problem, check_size, target_dtype
+from enmf.problem.problem import Problem, Units
+from enmf.problem.validation.arrays import check_size, target_dtype
 from enmf.problem.validation.entries import TINY_NEGATIVE, power_of_four, within_range
 from enmf.problem.validation.warn import warn_outside
 
@@ -40,7 +41,7 @@ def check_blocks(X: Any, dtype: Any, limit: int | None) -> Problem:
     if clip or preparation.scale != 1.0:
         surveys = engine.look(look, blocks, preparation)
     chunked = ChunkedMatrix(blocks, surveys, preparation, engine, is_dask(X))
-    return Problem(within_range(chunked, preparation.scale), preparation.scale)
+    return Problem(within_range(chunked, preparation.scale), units=Units(preparation.scale))
 
 
 def _check_surveys(surveys: list[Survey]) -> None:

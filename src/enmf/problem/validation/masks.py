@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from enmf.matrix.base import Matrix
 from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.masked import MaskedMatrix, from_dense, from_observed, from_sparse
 from enmf.matrix.sparse import SparseMatrix
+from enmf.problem.problem import Problem, Units
 from enmf.problem.validation.arrays import (
-    Problem,
     canonical,
     check_dense,
     check_problem,
@@ -33,22 +32,9 @@ MISSING = ("nan", "unstored", "none")
 OBSERVED = "Observed entries must be numbers; say with missing= or mask= which ones are missing."
 
 
-@dataclass(frozen=True)
-class MaskedProblem:
-    """Validated X with missing entries. The user's X is `scale` times this one, the user's weights `weight_unit` times.
-
-    `complete` is the same X if nothing is missing and nothing is weighted, else None.
-    """
-
-    X: MaskedMatrix
-    scale: float = 1.0
-    weight_unit: float = 1.0
-    complete: Problem | None = None
-
-
 def check_masked_problem(
     X: Any, missing: Any = None, mask: Any = None, weights: Any = None, dtype: Any = None
-) -> MaskedProblem:
+) -> Problem:
     """Turn the user's X and what they say about missing entries into a `MaskedMatrix`.
 
     `missing` is one of MISSING or a boolean matrix, True where an entry is missing; `mask` is a boolean matrix, True
@@ -61,13 +47,13 @@ def check_masked_problem(
         check_choice("missing", missing, list(MISSING))
     check = _check_sparse_masked if sp.issparse(X) else _check_dense_masked
     problem = check(X, missing, mask, weights, dtype)
-    within_range(problem.X, problem.scale * math.sqrt(problem.weight_unit))
+    within_range(problem.X, problem.units.error(problem.loss))
     return problem
 
 
 def check_masked_or_complete(
     X: Any, missing: Any = None, mask: Any = None, weights: Any = None, ridge: Any = 0.0
-) -> Problem | MaskedProblem:
+) -> Problem:
     """A masked problem if there is a ridge, weights or missing entries (also NaN in a dense X), else a complete one."""
     ridged = bool(np.any(np.asarray(ridge) != 0.0))
     if missing is None and mask is None and weights is None and not ridged:
@@ -77,10 +63,10 @@ def check_masked_or_complete(
             if bad.kind not in ("NaN", "masked") or sp.issparse(X):
                 raise
     masked = check_masked_problem(X, missing, mask, weights)
-    return masked.complete if masked.complete is not None and not ridged else masked
+    return masked.whole if masked.whole is not None and not ridged else masked
 
 
-def check_masked_rank(rank: Any, X: MaskedMatrix, ridged: bool, name: str = "rank") -> int:
+def check_masked_rank(rank: Any, X: Any, ridged: bool, name: str = "rank") -> int:
     """Like `check_rank`; at most the number of observations, with a warning if they cannot determine the factors."""
     rank = check_rank(rank, X, name)
     if rank > X.observed:
@@ -109,7 +95,7 @@ def check_places(rows: Any, columns: Any, shape: tuple[int, int]) -> tuple[np.nd
     return wide[0].ravel(), wide[1].ravel(), wide[0].shape
 
 
-def _check_dense_masked(X: Any, missing: Any, mask: Any, weights: Any, dtype: Any) -> MaskedProblem:
+def _check_dense_masked(X: Any, missing: Any, mask: Any, weights: Any, dtype: Any) -> Problem:
     array = check_dense(X, dtype)
     if isinstance(missing, str) and missing == "unstored":
         raise ValueError("missing='unstored' is for sparse X; in a dense X missing entries are NaN (missing='nan')")
@@ -133,15 +119,13 @@ def _check_dense_masked(X: Any, missing: Any, mask: Any, weights: Any, dtype: An
     filled = array if whole else np.where(holes, array.dtype.type(0), array)
     filled, scale = checked_entries(filled, OBSERVED)
     if w is None:
-        return MaskedProblem(
-            from_dense(filled, holes), scale, complete=Problem(DenseMatrix(filled), scale) if whole else None
-        )
+        return _problem(from_dense(filled, holes), scale, DenseMatrix(filled) if whole else None)
     rows, columns = np.nonzero(~holes)
     observed = sp.csr_array((filled[rows, columns], (rows, columns)), shape=filled.shape)
     return _weighted(lambda data: from_observed(observed, data), w[rows, columns], scale)
 
 
-def _check_sparse_masked(X: Any, missing: Any, mask: Any, weights: Any, dtype: Any) -> MaskedProblem:
+def _check_sparse_masked(X: Any, missing: Any, mask: Any, weights: Any, dtype: Any) -> Problem:
     if missing is None and mask is None:
         raise ValueError(
             "X is sparse: say what its unstored entries are. missing='unstored' means that they are missing (ratings), "
@@ -160,8 +144,8 @@ def _check_sparse_masked(X: Any, missing: Any, mask: Any, weights: Any, dtype: A
         csr, scale = checked_entries(csr, OBSERVED)
         if w is not None:
             return _weighted(lambda data: from_observed(csr, data), w, scale)
-        complete = Problem(SparseMatrix(csr), scale) if csr.nnz == csr.shape[0] * csr.shape[1] else None
-        return MaskedProblem(from_observed(csr), scale, complete=complete)
+        whole = csr.nnz == csr.shape[0] * csr.shape[1]
+        return _problem(from_observed(csr), scale, SparseMatrix(csr) if whole else None)
 
     gaps = sp.csr_array(csr.shape, dtype=np.bool_)
     if isinstance(missing, str):
@@ -176,15 +160,20 @@ def _check_sparse_masked(X: Any, missing: Any, mask: Any, weights: Any, dtype: A
     csr, of_stored = _only(csr, known), of_stored[known]
     _check_some_observed(csr.shape[0] * csr.shape[1] - gaps.nnz, csr.shape)
     csr, scale = checked_entries(csr, OBSERVED)
-    complete = Problem(SparseMatrix(csr), scale) if gaps.nnz == 0 and weights is None else None
+    whole = gaps.nnz == 0 and weights is None
     # unstored entries have weight 1, which fixes the unit of the weights
-    return MaskedProblem(from_sparse(csr, gaps, of_stored), scale, complete=complete)
+    return _problem(from_sparse(csr, gaps, of_stored), scale, SparseMatrix(csr) if whole else None)
 
 
-def _weighted(make: Callable[[np.ndarray], MaskedMatrix], weights: np.ndarray, scale: float) -> MaskedProblem:
+def _problem(X: MaskedMatrix, scale: float, whole: Matrix | None) -> Problem:
+    units = Units(scale)
+    return Problem(X, units=units, whole=None if whole is None else Problem(whole, units=units))
+
+
+def _weighted(make: Callable[[np.ndarray], MaskedMatrix], weights: np.ndarray, scale: float) -> Problem:
     """The problem with weights of mean 1, so that the KKT residual does not depend on their unit."""
     unit = float(weights.mean(dtype=np.float64))
-    return MaskedProblem(make(weights / np.asarray(unit, weights.dtype)), scale, unit)
+    return Problem(make(weights / np.asarray(unit, weights.dtype)), units=Units(scale, unit))
 
 
 def _check_some_observed(count: int, shape: tuple[int, int]) -> None:

@@ -39,7 +39,7 @@ NUMBERS: dict[str, dict[str, Any]] = {
     "rho": _POSITIVE,
     "gamma": _POSITIVE,
     "sweeps": _SOME,
-    "max_sweeps": _SOME,
+    "max_sweeps": {**_SOME, "optional": True},
 }
 FLAGS = ("adaptive_rho", "sample", "surrogate", "optimal_step", "literal")
 OPTIONAL_FLAGS = ("surrogate",)

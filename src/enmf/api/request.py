@@ -1,0 +1,145 @@
+"""From names and keywords to a run: the one place that knows what a user can ask for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from enmf.api.registry import COMPLETION, FACTORIZATION, OWN_STARTS, Catalogue
+from enmf.exterior.plan import PAPER
+from enmf.linalg.spectrum import Spectrum
+from enmf.problem.problem import Problem
+from enmf.problem.validation.factors import check_init, check_rank
+from enmf.problem.validation.masks import check_masked_rank
+from enmf.problem.validation.numbers import (
+    check_callback,
+    check_choice,
+    check_flag,
+    check_path,
+    check_threads,
+    make_rng,
+)
+from enmf.problem.validation.penalties import WEIGHTS, with_penalty
+from enmf.problem.validation.warn import warn_outside
+from enmf.run.checks import check_options
+from enmf.run.given import Given, Made
+from enmf.run.method import Method
+from enmf.run.monitor import Progress
+from enmf.run.options import RunOptions, Start
+from enmf.run.result import Result
+from enmf.run.run import run
+from enmf.run.stopping import DEFAULTS, Stopping
+
+PRESETS: dict[str | None, tuple[dict[str, Any], str | None]] = {None: ({}, None), "paper": (PAPER, "hals")}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a user asks for besides X and the rank, as it was given; `details` are further settings to remember."""
+
+    method: str = FACTORIZATION.own
+    init: str | tuple[Any, Any] | None = None
+    stopping: Stopping = DEFAULTS
+    random_state: Any = None
+    n_threads: int | None = None
+    callback: Callable[[Progress], object] | None = None
+    verbose: bool | int = False
+    preset: str | None = None
+    bound: bool = True
+    exact_U: bool = False
+    checkpoint: str | os.PathLike[str] | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    details: dict[str, Any] = field(default_factory=dict)
+    rank_name: str = "rank"
+
+    def settings(self) -> dict[str, Any]:
+        """What a reader can repeat, as plain values."""
+        plain = self.random_state is None or isinstance(self.random_state, int)
+        return {
+            "method": self.method,
+            "init": self.init if isinstance(self.init, str) or self.init is None else "given factors",
+            **{name: getattr(self.stopping, name) for name in ("tol", "max_iter", "time_limit", "target_error")},
+            "random_state": self.random_state if plain else type(self.random_state).__name__,
+            **(self.details or {"preset": self.preset}),
+            **self.options,
+        }
+
+
+def solve(problem: Problem, rank: int, request: Request, spectrum: Spectrum | None = None) -> Result:
+    """Run what was asked for on an X that is validated already; a spectrum at hand saves the SVD."""
+    catalogue = FACTORIZATION if problem.X.complete else COMPLETION
+    check_choice("method", request.method, catalogue.methods())
+    check_callback(request.callback)
+    check_path("checkpoint", request.checkpoint)
+    check_flag("bound", request.bound)
+    check_flag("exact_U", request.exact_U)
+    rng = make_rng(request.random_state)
+    rank = _check_rank(rank, problem, request.rank_name)
+    exterior, method, weights = _sort_options(catalogue, request)
+    problem = with_penalty(problem, weights) if weights else problem
+    options = RunOptions(
+        rank=rank,
+        method=method,
+        start=_start(catalogue, request, exterior, method, problem, rank),
+        name=request.method,
+        stopping=request.stopping,
+        rng=rng,
+        n_threads=check_threads(request.n_threads),
+        callback=request.callback,
+        verbose=request.verbose,
+        checkpoint=request.checkpoint,
+        bound=request.bound,
+        exact_U=request.exact_U,
+        settings=request.settings(),
+    )
+    return run(problem, options, spectrum)
+
+
+def _check_rank(rank: Any, problem: Problem, name: str) -> int:
+    if problem.X.complete:
+        return check_rank(rank, problem.X, name)
+    rank = check_masked_rank(rank, problem.X, bool(problem.penalty), name)
+    cold = [int((problem.X.totals(side) == 0).sum()) for side in (0, 1)]
+    if any(cold):
+        (n, m), (rows, columns) = problem.X.shape, cold
+        warn_outside(f"{rows} of {n} rows and {columns} of {m} columns have no observed entry; their factors are zero")
+    return rank
+
+
+def _sort_options(catalogue: Catalogue, request: Request) -> tuple[Any, Method, dict[str, float]]:
+    """Options by whom they concern: the exterior phases, the descent method, the penalty."""
+    if request.preset not in PRESETS:
+        raise ValueError(f"preset={request.preset!r} is not known; choose 'paper' or None")
+    preset, descent = PRESETS[request.preset]
+    options = {**preset, **request.options}
+    own = request.method == catalogue.own
+    name = options.pop("descent", descent or catalogue.descent) if own else request.method
+    check_choice("descent", name, list(catalogue.descents))
+    check_options(options)
+    of_exterior = {option.name for option in fields(catalogue.options)}
+    exterior = {key: options.pop(key) for key in list(options) if key in of_exterior}
+    weights = {key: options.pop(key) for key in list(options) if key in WEIGHTS and catalogue.penalties}
+    if not own and "restarts" in of_exterior:
+        exterior.setdefault("restarts", 0)  # one start, then the method
+    try:
+        return catalogue.options(**exterior), replace(catalogue.descents[name], **options), weights
+    except TypeError:
+        known = sorted(of_exterior | {"descent"} | (set(WEIGHTS) if catalogue.penalties else set()))
+        raise TypeError(
+            f"unknown option {', '.join(map(repr, options))} for method {request.method!r} with descent {name!r}; "
+            f"besides the parameters of the descent method there are {', '.join(known)}"
+        ) from None
+
+
+def _start(catalogue: Catalogue, request: Request, exterior: Any, method: Method, problem: Problem, rank: int) -> Start:
+    init = request.init
+    if init is None and request.method != catalogue.own and method.own_start is not None:
+        return Made(OWN_STARTS[method.own_start])
+    if init is None:
+        init = "exterior" if request.method == catalogue.own else catalogue.start
+    found = check_init(init, catalogue.initializations(), problem.X, rank, problem.scale, best_U=problem.X.complete)
+    if not isinstance(found, str):
+        return Given(*found)
+    return catalogue.exterior(exterior) if found == "exterior" else Made(catalogue.starts[found])

@@ -1,0 +1,282 @@
+"""What the exterior method decides, as data: facts about X go in, the effort of every phase comes out.
+
+All tuned numbers are in one frozen `Policy`; the decisions are functions of facts, options and policy, without any
+numerics, and say why. The pipeline does what they say and decides nothing. `result.plan` prints what was decided.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from enmf.exterior import feasibility
+from enmf.linalg.rotation import NONE_NEGATIVE, ROTATION_STARTS
+from enmf.linalg.spectrum import SvdPolicy
+from enmf.linalg.svd import KINDS, choose_kind
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Every tuned number of the exterior method; behind each its reason and the lesson in docs/lessons."""
+
+    # What kind of data these are, by the relative error of the SVD at this rank
+    low_rank: float = 0.2  # below: nearly of low rank, so that starts differ and a long descent on the core pays
+    hardly_explained: float = 0.95  # above: all starts end within 0.02 % (text), so every phase is kept short
+    # Phase 1
+    few_columns: float = 0.9  # error of a sampled SVD (which flatters) from which columns beyond the least do not pay
+    power_iterations: float = 1.0  # of a randomized SVD: the second changes no start
+    power_iterations_little: float = 0.5  # for data hardly explained: the same errors, one pass less
+    nearly_nonnegative: float = 1e-2  # negative mass of the spread start below which an accurate SVD is the descent
+    single_svd: float = 5e-3  # relative error from which the digits of single precision are enough for the SVD
+    # Phase 2
+    rotation_rows: int = 20  # per column, of the sample that is rotated: r x r unknowns need no more
+    rotation_passes: float = 20.0  # passes over X whose cost may go into rotations: on Verb more cost and bring nothing
+    svd_flops: float = 150.0  # times r³: an r x r SVD in slow flops, as measured beside products
+    long_rotation: int = 100  # iterations where the rotation decides about the minimum (Face r = 25, exact data)
+    short_rotation: int = 20  # elsewhere: ends at the same errors as 100, or lower
+    least_rotation: int = 5  # whatever they cost
+    decides_by_error: float = 0.08  # relative error below which the rotation decides
+    decides_by_mass: float = 0.05  # negative mass of the spread start below which it does
+    negligible: float = 0.007  # share of the relative error that may be clipped: the error grows by 0.1 % at most
+    # Phase 3, on the core
+    core_rows: int = 120  # per column, of the core: with 60 Face r = 10 prefers the worse of two minima half the time
+    core_cost: float = 0.5  # of a product with X, below which the core stands in for it
+    single_core: float = 0.05  # relative error from which errors of the core can be told apart in single precision
+    path_steps: int = 20  # 40 and 250 end at the same errors, 10 on some data at larger ones
+    path_steps_little: int = 10  # for data hardly explained
+    core_descent: int = 50  # iterations of the first descent on the core
+    core_descent_low_rank: int = 150  # Face r = 25 arrives in 0.47 instead of 0.65 s
+    core_descent_little: int = 10
+    trial: float = 0.2  # share of them that every candidate gets before the best one goes on
+    least_gain: float = 1e-4  # share of the error that ten iterations on the core must gain
+    near_bound: float = 1.002  # squared error over that of the SVD below which the descent on the core goes on
+    lift_sweeps: int = 5  # from the clipped least-squares solution of all rows
+    lift_ridge: float = 1e-6  # of the mean Gram diagonal: a singular Gram matrix must have an inverse of few digits
+    # Further starts
+    cheap_step: float = 5e7  # flops of a step (a millisecond) up to which further starts are always tried
+    far_from_bound: float = 10.0  # error / bound from which they are worth their time
+    svd: SvdPolicy = field(default_factory=SvdPolicy)
+
+
+MEASURED = Policy()
+
+
+@dataclass(frozen=True)
+class ExteriorOptions:
+    """Choices of the exterior phases; None leaves them to the plan.
+
+    Parameters
+    ----------
+    svd : {"auto", "exact", "krylov", "randomized"}
+    power_iterations : float, optional
+        Of the randomized SVD. Default: 1; a half for data of which this rank explains little.
+    rotation : {"auto", "spread", "identity", "random"}
+        Start of Algorithm 1; "auto" tries up to `starts` of them, as many as are cheap beside X; one where there is
+        no surrogate to compare them and none can be expected to be nonnegative.
+    starts : int, optional
+        Default: "spread" and "random" for data so near to low rank that the rotation decides about the minimum, only
+        "spread" for others near to it, and for data of which this rank explains little, where all starts end alike,
+        else "identity" and "random"; beyond these "random" again.
+    rotation_iterations : int, optional
+        Default: 100 where the rotation decides, else 20 or, where they cost more than 20 passes over X, fewer.
+    rotation_rho : float
+    adaptive_rho : bool
+    feasibility : {"path", "penalty", "penalty-fixed-step", "projection"}
+    feasibility_options : dict, optional
+        Passed to the stage, see `enmf.exterior.feasibility`. Default: its own; half the steps of the path for data of
+        which this rank explains little.
+    surrogate : bool or None
+        Run feasibility and `surrogate_iterations` of descent on the low-rank matrix; None: where it is cheaper.
+    surrogate_iterations : int, optional
+        Default: 150 for data that are nearly of low rank, 10 for data of which this rank explains little, else 50.
+    sample : bool
+        Rotation and surrogate work on sampled rows; False: on all rows.
+    restarts : int
+        Further starts ("random") tried after a descent that was so cheap that the time does not matter (local minima of
+        the digits differ by 1 %), or that ended at more than ten times the Eckart-Young bound: such data are of low
+        rank, and the certificate says that a much better factorization may exist.
+    """
+
+    svd: str = "auto"
+    power_iterations: float | None = None
+    rotation: str = "auto"
+    starts: int | None = None
+    rotation_iterations: int | None = None
+    rotation_rho: float = 1.0
+    adaptive_rho: bool = True
+    feasibility: str = "path"
+    feasibility_options: dict[str, Any] | None = None
+    surrogate: bool | None = None
+    surrogate_iterations: int | None = None
+    sample: bool = True
+    restarts: int = 3
+
+    def __post_init__(self) -> None:
+        for name, allowed in (
+            ("svd", KINDS),
+            ("rotation", ("auto", *ROTATION_STARTS)),
+            ("feasibility", tuple(feasibility.STAGES)),
+        ):
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name}={getattr(self, name)!r} is not one of {', '.join(map(repr, allowed))}")
+
+
+PAPER = {
+    "svd": "exact",
+    "rotation": "identity",
+    "rotation_iterations": 100,
+    "adaptive_rho": False,
+    "feasibility": "penalty",
+    "feasibility_options": {"literal": True},
+    "surrogate": False,
+    "sample": False,
+    "restarts": 0,
+}
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One line of a plan."""
+
+    phase: str
+    what: str
+    because: str
+
+
+class Plan(list[Decision]):
+    """What was decided for an X, in order, and why."""
+
+    def note(self, phase: str, what: str, because: str) -> None:
+        self.append(Decision(phase, what, because))
+
+    def __str__(self) -> str:
+        wide = max((len(d.phase) for d in self), default=0)
+        return "\n".join(["Plan", *(f"  {d.phase:<{wide}}  {d.what}, because {d.because}" for d in self)])
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known about X once its spectrum is there."""
+
+    relative_error: float  # of the SVD at this rank
+    spread_mass: float  # negative mass of the spread start
+    exact: bool  # whether the spectrum is
+    core_cost: float  # of a product of the core with a column, over one of X
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What phases 2 and 3 do."""
+
+    enough: float  # negative mass that may be clipped
+    decides: bool  # whether the rotation decides about the minimum
+    starts: tuple[str, ...]
+    surrogate: bool
+    feasibility_options: dict[str, Any]
+    surrogate_iterations: int
+
+
+def plan_svd(shape: tuple[int, int], rank: int, options: ExteriorOptions, plan: Plan) -> tuple[str, int]:
+    """Kind and number of triplets of phase 1."""
+    kind, width = choose_kind(shape, rank, options.svd)
+    side = min(shape)
+    if options.svd == kind:
+        because = "it was asked for"
+    elif kind == "exact":
+        because = f"the smaller side of X, {side}, allows its Gram matrix"
+    else:
+        because = f"the smaller side of X, {side}, is too large for its Gram matrix"
+    plan.note("svd", f"{kind}, {width} singular triplets", because)
+    return kind, width
+
+
+def plan_power(little: bool, options: ExteriorOptions, policy: Policy, plan: Plan) -> float:
+    """Power iterations of a randomized SVD."""
+    usual = policy.power_iterations_little if little else policy.power_iterations
+    chosen = usual if options.power_iterations is None else options.power_iterations
+    because = "this rank explains little of X" if little else "what comes after it needs no more digits"
+    plan.note("svd", f"{chosen:g} power iterations", because)
+    return chosen
+
+
+def clippable(relative_error: float, exact: bool, policy: Policy) -> float:
+    """Negative mass that may be clipped; none of an exact spectrum, whose bound can be met to the last digit."""
+    return NONE_NEGATIVE if exact else max(NONE_NEGATIVE, policy.negligible * relative_error)
+
+
+def single_precision(facts: float, threshold: float, dtype: np.dtype) -> np.dtype:
+    """Single precision from this relative error on."""
+    return np.dtype(np.float32) if facts >= threshold else dtype
+
+
+def plan_effort(facts: Facts, options: ExteriorOptions, policy: Policy, plan: Plan) -> Effort:
+    """What phases 2 and 3 do for such data."""
+    error = facts.relative_error
+    near, little = error < policy.low_rank, error > policy.hardly_explained
+    decides = near and (error < policy.decides_by_error or facts.spread_mass < policy.decides_by_mass)
+    surrogate = facts.core_cost < policy.core_cost if options.surrogate is None else options.surrogate
+    starts = _rotation_starts(options, near or little, decides)
+    if not surrogate and not near:
+        starts = starts[:1]  # nothing compares them, and none will be nonnegative
+    steps = {"steps": policy.path_steps_little} if little and options.feasibility == "path" else {}
+    usual = policy.core_descent_low_rank if near else policy.core_descent_little if little else policy.core_descent
+    effort = Effort(
+        enough=clippable(error, facts.exact, policy),
+        decides=decides,
+        starts=starts,
+        surrogate=surrogate,
+        feasibility_options=steps if options.feasibility_options is None else options.feasibility_options,
+        surrogate_iterations=usual if options.surrogate_iterations is None else options.surrogate_iterations,
+    )
+    _explain(facts, options, effort, plan)
+    return effort
+
+
+def _rotation_starts(options: ExteriorOptions, one: bool, decides: bool) -> tuple[str, ...]:
+    """Starts of the rotation, most promising first."""
+    if options.rotation != "auto":
+        return (options.rotation,)
+    first = ("spread", "random") if decides else ("spread",) if one else ("identity", "random")
+    count = len(first) if options.starts is None else options.starts
+    return (*first, *["random"] * count)[:count]
+
+
+def _explain(facts: Facts, options: ExteriorOptions, effort: Effort, plan: Plan) -> None:
+    explained = f"rank-r factors of any sign leave {100 * facts.relative_error:.3g} % of ||X||"
+    words = "the rotation decides which minimum is found" if effort.decides else "all good starts end alike"
+    plan.note("rotation", f"from {' and '.join(map(repr, effort.starts))}", f"{explained}, so {words}")
+    where = "the core, a sample of the rows," if options.sample else "the low-rank matrix"
+    steps = effort.feasibility_options.get("steps")
+    stage = f"{options.feasibility!r}" + (f" in {steps} steps" if steps else "")
+    if effort.surrogate:
+        cost = f"a product with it costs {facts.core_cost:.2g} of one with X"
+        plan.note("feasibility", f"{stage} on {where}", cost)
+        plan.note("surrogate", f"up to {effort.surrogate_iterations} iterations on it", explained)
+    else:
+        plan.note("feasibility", f"{stage} on X itself", f"the core would cost {facts.core_cost:.2g} of X per product")
+
+
+def plan_rotation(
+    effort: Effort, passes_per_iteration: float, options: ExteriorOptions, policy: Policy, plan: Plan
+) -> tuple[int, int]:
+    """Iterations of Algorithm 1, and how many of the starts are affordable; costs are in passes over X."""
+    affordable = int(policy.rotation_passes / passes_per_iteration)
+    short = min(max(affordable, policy.least_rotation), policy.short_rotation)
+    iterations = policy.long_rotation if effort.decides else short
+    if options.rotation_iterations is not None:
+        iterations = options.rotation_iterations
+    count = 1 + affordable // max(iterations, 1)
+    cost = f"one costs {passes_per_iteration:.2g} passes over X"
+    plan.note("rotation", f"up to {iterations} iterations of {min(count, len(effort.starts))} start(s)", cost)
+    return iterations, count
+
+
+def worth_restarting(step_flops: float, error: float, bound: float, policy: Policy) -> str | None:
+    """Why a further start is worth its time, or None."""
+    if step_flops <= policy.cheap_step:
+        return "a step takes less than a millisecond"
+    if error > policy.far_from_bound * bound:
+        return f"the error is more than {policy.far_from_bound:g} times the bound"
+    return None

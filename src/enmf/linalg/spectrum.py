@@ -1,0 +1,107 @@
+"""Leading singular triplets of a matrix, what they prove, and the numbers that decide how they are computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from enmf.matrix.base import Matrix
+from enmf.matrix.factor import by_rows, fortran
+
+ROUNDING = 64 * np.finfo(np.float64).eps  # of ||X||², in eigenvalues; sums of n terms have up to n units more
+
+
+@dataclass(frozen=True)
+class SvdPolicy:
+    """Tuned numbers of singular value decompositions. What each was measured on: docs/lessons/svd.md."""
+
+    exact_side: int = 1024  # "auto" is exact up to this smaller side: its Gram matrix costs less than a few passes
+    least_oversampling: int = 10  # triplets beyond the rank: fewer make the randomized subspace miss the last ones
+    most_oversampling: int = 40  # more do not change which starts are good, and every one costs a column per pass
+    sampled_rows: int = 8  # per column, of the sample that begins a randomized SVD: worth two passes
+    closer_rows: int = 96  # per column, of a second sample for data of which the rank explains little (text)
+    rough: float = 8e-4  # share of the error that `refine` may leave to later steps when it gives a first spectrum
+    refined: float = 1e-6  # its last step reduces the error by less: the share that "global_optimum" allows
+    largest_basis: int = 7  # columns of the basis of `refine`, in widths: beyond, reorthogonalization costs more
+    most_block: int = 128  # columns of a block of `refine`: wider ones need fewer reads but many more columns
+    well_conditioned: float = 1e-3  # least over largest singular value of a block whose squares keep enough digits
+    bound_power_iterations: int = 3  # improve a randomized SVD before it gives a bound
+    norm_block: int = 8  # independent starts of the norm estimate
+    norm_steps: int = 8  # Lanczos steps of the norm estimate
+    failure: float = 1e-9  # probability that the bound of an iterative SVD is too high
+
+
+MEASURED = SvdPolicy()
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Leading singular triplets of X, and what they prove."""
+
+    U: np.ndarray  # n x l, orthonormal columns
+    s: np.ndarray  # l, decreasing
+    V: np.ndarray  # m x l, orthonormal columns
+    squared_norm: float  # ||X||²
+    kind: str
+    bounds: np.ndarray = field(default_factory=lambda: np.zeros(0))  # entry i: least error of rank i + 1
+
+    def lower_bound(self, rank: int) -> float:
+        """No factorization of this rank has a smaller error."""
+        return float(self.bounds[rank - 1]) if 1 <= rank <= len(self.bounds) else 0.0
+
+    def relative_error(self, rank: int) -> float:
+        """||X - U diag(s) Vᵀ|| / ||X|| of this rank, from the computed singular values."""
+        kept = float((self.s[:rank].astype(np.float64) ** 2).sum())
+        return float(np.sqrt(max(1.0 - kept / self.squared_norm, 0.0))) if self.squared_norm > 0 else 0.0
+
+    def factors(self, rank: int) -> tuple[np.ndarray, np.ndarray]:
+        """U* = U S^1/2 and V* = V S^1/2 of the given rank."""
+        root = np.sqrt(self.s[:rank])
+        return fortran(self.U[:, :rank] * root), fortran(self.V[:, :rank] * root)
+
+    def leading(self, rank: int) -> Spectrum:
+        """As many triplets as `truncated_svd` computes for this rank, so that one SVD serves every smaller rank."""
+        return self.truncated(rank + default_oversampling(rank))
+
+    def truncated(self, width: int) -> Spectrum:
+        """The first `width` triplets."""
+        return replace(self, U=self.U[:, :width], s=self.s[:width], V=self.V[:, :width], bounds=self.bounds[:width])
+
+
+def default_oversampling(rank: int) -> int:
+    """Triplets beyond the rank, for the surrogate matrix and the bound."""
+    return max(MEASURED.least_oversampling, min(rank, MEASURED.most_oversampling))
+
+
+def rounding_of(X: Matrix) -> float:
+    """Rounding of sums over a side of X in double precision. Equal terms round alike, so they may add up."""
+    return ROUNDING + max(X.shape) * float(np.finfo(np.float64).eps)
+
+
+def remainders(sums: np.ndarray, whole: float, rounding: float) -> np.ndarray:
+    """sqrt(whole - sums), less a margin for rounding."""
+    return np.sqrt(np.maximum(whole - sums - rounding * whole, 0.0))
+
+
+def fix_signs(spectrum: Spectrum) -> Spectrum:
+    """The leading pair nonnegative (Perron-Frobenius), the largest entry of every other v positive; singular values of
+    rounding become zero, for their vectors are arbitrary."""
+    U, V = fortran(spectrum.U), fortran(spectrum.V)
+    if V.shape[1] == 0:
+        return spectrum
+    precision = np.float64 if spectrum.kind == "exact" else spectrum.s.dtype
+    noise = 10.0 * float(np.finfo(precision).eps) * spectrum.s[0]
+    spectrum = replace(spectrum, s=np.where(spectrum.s > noise, spectrum.s, 0))
+    largest = V[np.abs(V).argmax(axis=0), np.arange(V.shape[1])]
+    signs = np.where(largest < 0, -1.0, 1.0).astype(V.dtype)
+    signs[0] = -1.0 if V[:, 0].sum() < 0 else 1.0
+    return replace(spectrum, U=_without_noise(U * signs), V=_without_noise(V * signs))
+
+
+@by_rows
+def _without_noise(F: np.ndarray) -> np.ndarray:
+    """Entries of the leading column that are negative by rounding become zero; in place."""
+    leading = F[:, 0]
+    leading[(leading < 0) & (leading > -100.0 * float(np.finfo(F.dtype).eps))] = 0.0
+    return F

@@ -1,0 +1,219 @@
+"""The one run: a start, a descent, a certificate (paper, Algorithm 3)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from enmf import parallel
+from enmf.certificate.certificate import Certificate, make_certificate
+from enmf.certificate.words import effective_tol
+from enmf.linalg.bound import bound_passes, sharpen
+from enmf.linalg.svd import Spectrum, truncated_svd
+from enmf.matrix.factor import WorkersLost, by_rows
+from enmf.problem.problem import Problem
+from enmf.problem.state import State
+from enmf.problem.validation.warn import warn_outside
+from enmf.run.checkpoint import Checkpoint
+from enmf.run.given import Given
+from enmf.run.loop import descend
+from enmf.run.method import check_needs
+from enmf.run.monitor import Monitor, interruptible
+from enmf.run.options import Phase, RunOptions
+from enmf.run.progress import display
+from enmf.run.result import Result
+from enmf.run.stopping import Stopping
+from enmf.run.trace import Phase as Cost
+from enmf.run.walk import Walk
+
+
+def run(problem: Problem, options: RunOptions, spectrum: Spectrum | None = None) -> Result:
+    """Walk through the phases of the options; a spectrum at hand saves the SVD."""
+    check_needs(options.method, options.name, problem)
+    with parallel.limit(options.n_threads), display(options.verbose, options.callback) as watch:
+        saved, watch = _resume(problem, options, watch)
+        monitor = Monitor(problem, options.stopping, watch)
+        done = saved.iterations if saved is not None else 0
+        max_iter = max(0, options.stopping.max_iter - done)
+        walk = Walk(problem, options.rank, options.method, monitor, options.rng, max_iter, spectrum)
+        if done:
+            monitor.phases["descent"] = Cost(iterations=done)
+        with interruptible(monitor), keeping_factors(monitor, problem):
+            for phase in _phases(problem, options, saved):
+                phase(walk)
+                if walk.status is not None and phase is not descend:
+                    break
+            result = finish(walk, options)
+    warn_about_end(result, options.stopping, monitor.interrupted and options.callback is None, problem)
+    return result
+
+
+def _resume(problem: Problem, options: RunOptions, watch: Any) -> tuple[Any, Any]:
+    """What an earlier run left in the checkpoint folder, and the callback that saves this one there."""
+    if options.checkpoint is None:
+        return None, watch
+    X = problem.X
+    about = {
+        "shape": list(X.shape),
+        "dtype": str(X.dtype),
+        "norm of X": math.sqrt(X.squared_norm()) * problem.scale,
+        "rank": options.rank,
+        "method": options.name,
+    }
+    kept = Checkpoint(options.checkpoint, about)
+    return kept.load(), kept.watching(watch)
+
+
+def _phases(problem: Problem, options: RunOptions, saved: Any) -> list[Phase]:
+    if problem.loss.mass(problem.X) == 0.0:
+        return [zero_factors]
+    start = Given(saved.U, saved.V) if saved is not None else options.start
+    first, last = start.phases(problem, options), options.start.afterwards(problem, options)
+    return [*first, forget_unobserved, descend, *last]
+
+
+def zero_factors(walk: Walk) -> None:
+    """The best factors of nothing."""
+    X = walk.problem.X
+    walk.begin_at(X.zeros(walk.rank), np.zeros((X.shape[1], walk.rank)))
+    walk.status = "global_optimum"
+
+
+def forget_unobserved(walk: Walk) -> None:
+    """Nothing is known about rows and columns without observations: their factors are zero, and no method changes
+    them."""
+    if walk.problem.X.complete:
+        return
+    for half in walk.state.halves:
+        with half.editing() as F:
+            F[walk.problem.X.totals(half.side) == 0] = 0
+
+
+@contextmanager
+def keeping_factors(monitor: Monitor, problem: Problem) -> Iterator[None]:
+    """An error about lost workers leaves with the last factors, in the user's units."""
+    try:
+        yield
+    except WorkersLost as lost:
+        if monitor.latest is not None:
+            root = problem.units.factor(problem.X.dtype)
+            lost.U, lost.V = (
+                None if F is None else np.ascontiguousarray(np.maximum(F, 0) * root) for F in monitor.latest
+            )
+        raise
+
+
+def finish(walk: Walk, options: RunOptions) -> Result:
+    """Order and scale of the components, bound, certificate, and the user's units."""
+    state, monitor, problem = walk.state, walk.monitor, walk.problem
+    loss, X = problem.loss, problem.X
+    with monitor.phase("certificate"):
+        if state.penalized:
+            state.sort()
+        else:
+            loss.improve_scale(state)  # a run that was cut short at a poor start is no worse than zero factors
+            state.balance()
+        _remove_dust(state)
+        if options.exact_U:
+            rows, columns = state.halves
+            columns.changed()  # the product anew: U must depend on X and V alone
+            rows.replace(loss.solve(rows))
+        skipped = _make_bound(walk, options)
+        bound = walk.spectrum.lower_bound(walk.rank) if walk.spectrum is not None and loss.has_bound(X) else 0.0
+        certificate = replace(make_certificate(state, bound, options.stopping.tol), bound_skipped=skipped)
+    assert walk.status is not None
+    root = problem.units.factor(X.dtype)
+    return Result(
+        U=X.public(state.U * root),
+        V=np.ascontiguousarray(state.V * root),
+        status=_confirmed(walk.status, certificate, monitor.whole),
+        n_iter=monitor.phases["descent"].iterations if "descent" in monitor.phases else 0,
+        certificate=certificate.in_units(problem.units, loss),
+        trace=monitor.trace,
+        phases=monitor.phases,
+        rotation=walk.rotation,
+        spectrum=walk.spectrum,
+        settings=options.settings,
+        plan=walk.plan,
+    )
+
+
+def _make_bound(walk: Walk, options: RunOptions) -> bool:
+    """Give the spectrum a rigorous bound, where there is one and it is wanted; whether time did not allow it."""
+    X, rank = walk.problem.X, walk.rank
+    wanted = options.bound and walk.problem.loss.has_bound(X) and not walk.monitor.interrupted
+    if not wanted or rank >= min(X.shape) or X.squared_norm() == 0.0:
+        return False
+    if not walk.monitor.affords(bound_passes(X, walk.spectrum, rank)):
+        return True
+    first = walk.spectrum if walk.spectrum is not None else truncated_svd(X, rank, rng=walk.rng)
+    walk.spectrum = sharpen(X, first, rng=walk.rng)
+    return False
+
+
+def _confirmed(status: str, certificate: Certificate, whole: float) -> str:
+    """The status that the certificate of the final factors allows."""
+    if status not in ("global_optimum", "exact", "converged", "stalled", "max_iter"):
+        return status
+    if certificate.globally_optimal:
+        return "global_optimum"
+    if certificate.exact:
+        return "exact"
+    if status in ("global_optimum", "exact"):  # rounding in the last steps (exact_U, say) has moved it
+        stationary = certificate.kkt <= effective_tol(certificate.tol, certificate.error, whole)
+        return "converged" if stationary else "stalled"
+    return status
+
+
+def _remove_dust(state: State) -> None:
+    """Zeros for entries of no weight; the products at hand are those of the factors without them, too."""
+    U, V = state.U, state.V
+    for half, F, C in zip(state.halves, (U, V), (V, U)):
+        half.F = _without_dust(F, _dust(state, C))
+
+
+def _dust(state: State, C: np.ndarray) -> np.ndarray:
+    """Entries beside the columns of C whose products with them are nothing beside ||X||, by the number of digits."""
+    largest = C.max(axis=0).astype(np.float64)
+    size = state.problem.loss.mass(state.X) ** (1.0 / state.problem.loss.degree)
+    nothing = float(np.finfo(state.X.dtype).eps) ** 3 * size
+    return np.divide(nothing, largest, out=np.zeros_like(largest), where=largest > 0)
+
+
+@by_rows
+def _without_dust(F: np.ndarray, dust: np.ndarray) -> np.ndarray:
+    """Near the end of the number range entries of no weight would depend on the unit of X."""
+    return np.asfortranarray(np.where(dust > F, 0, F))
+
+
+def warn_about_end(result: Result, stopping: Stopping, by_user: bool, problem: Problem) -> None:
+    """One warning for a run that did not end as wished, with the value reached and the remedy."""
+    c = result.certificate
+    if result.status == "max_iter" and stopping.tol > 0 and not c.stationary:
+        warn_outside(
+            f"not converged after max_iter={stopping.max_iter} iterations: the KKT residual is {c.kkt:.1e}, "
+            f"tol is {stopping.tol:.1e}. Increase max_iter or tol (tol=0 silences this warning)",
+            ConvergenceWarning,
+        )
+    elif result.status == "interrupted" and by_user:
+        warn_outside(
+            f"interrupted after {result.n_iter} iterations: these are the best factors so far, with a KKT residual "
+            f"of {c.kkt:.1e}",
+            ConvergenceWarning,
+        )
+    if len(c.dead_components) == c.rank and c.relative_error > 0:
+        penalized = "the penalty outweighs the data. Decrease it"
+        remedy = penalized if problem.penalty else "another start may find better ones"
+        warn_outside(f"all components are zero: {remedy}")
+    elif c.dead_components and c.relative_error > 1e-8:
+        warn_outside(
+            f"{len(c.dead_components)} of {c.rank} components are zero: a smaller rank gives the same error, "
+            f"or another random_state a smaller one",
+            UserWarning,
+        )

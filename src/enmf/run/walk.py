@@ -1,0 +1,72 @@
+"""A run on its way: what its phases hand on to each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from enmf.problem.problem import Problem
+from enmf.problem.state import State
+from enmf.problem.validation.warn import warn_outside
+from enmf.run.method import Method
+from enmf.run.monitor import Monitor
+
+if TYPE_CHECKING:
+    from enmf.linalg.rotation import Rotation
+    from enmf.linalg.svd import Spectrum
+
+
+LARGE_U = 1 << 29  # bytes of U from which bringing it to the caller is worth a warning
+
+
+@dataclass
+class Walk:
+    """The run so far. A phase reads what earlier ones left and leaves what it found; a status ends the phases."""
+
+    problem: Problem
+    rank: int
+    method: Method
+    monitor: Monitor
+    rng: np.random.Generator
+    max_iter: int  # of the descent that comes
+    spectrum: Spectrum | None = None
+    rotation: Rotation | None = None
+    plan: Any = None  # what the exterior method decided (`enmf.exterior.plan.Plan`)
+    status: str | None = None
+    _state: State | None = field(default=None, repr=False)
+
+    @property
+    def state(self) -> State:
+        assert self._state is not None, "the start has to leave a state"
+        return self._state
+
+    def settle_rows(self) -> None:
+        """Bring U and X V here for a method that needs all rows; else they stay with the blocks of X."""
+        if "all rows" in self.method.needs:
+            self.problem = self.gathered()
+
+    def gathered(self) -> Problem:
+        """The problem with all rows of U and X V here."""
+        X = self.problem.X
+        here = self.problem.gathered()
+        nbytes = X.shape[0] * self.rank * X.dtype.itemsize
+        if here.X is not X and nbytes > LARGE_U:
+            warn_outside(
+                f"this start or method brings U and X V ({X.shape[0]} x {self.rank}, {nbytes / 1e9:.1f} GB each) to "
+                "the caller. 'enmf' with its default options leaves them with the blocks of X"
+            )
+        return here
+
+    def begin_at(self, U: Any, V: Any) -> None:
+        """These factors are the state from here on."""
+        self._state = State(self.problem, U, V)
+
+    def take(self, other: Walk) -> None:
+        """The result of another walk through the same problem in place of this one's."""
+        self._state, self.status, self.rotation = other._state, other.status, other.rotation
+
+    def anew(self, rng: np.random.Generator) -> Walk:
+        """Another walk through the same problem, which keeps what is known about X."""
+        return replace(self, rng=rng, rotation=None, status=None, max_iter=self.monitor.stopping.max_iter, _state=None)
