@@ -12,6 +12,9 @@ import numpy as np
 
 from enmf.kernels.compiler import compiled
 
+DEPENDENT = 1e-13  # of its diagonal entry is left of the pivot of a member that depends on others
+SIGNIFICANT = 1e-10  # of the numbers it is the difference of: no rounding
+
 
 @compiled()
 def factor_passive(G, members, count, L):  # type: ignore[no-untyped-def]
@@ -24,7 +27,7 @@ def factor_passive(G, members, count, L):  # type: ignore[no-untyped-def]
             for k in range(q):
                 total -= L[p, k] * L[q, k]
             if p == q:
-                if total <= 1e-13 * G[i, i]:
+                if total <= DEPENDENT * G[i, i]:
                     return p
                 L[p, p] = np.sqrt(total)
             else:
@@ -56,12 +59,58 @@ def _remove(members, count, position, inside):  # type: ignore[no-untyped-def]
 
 
 @compiled()
+def _exchange(G, b, members, count, position, L, x, w, inside, barred):  # type: ignore[no-untyped-def]
+    """One member leaves, where the one at `position` depends on those before it (L is their factor, w work space):
+    how many remain, and which one left.
+
+    Along d = e_k - sum_p w_p e_p, for which G d = 0, the objective has the slope -bᵀd. Up to rounding it is zero where
+    b = Aᵀy, but not with a penalty: then k may have to replace one of the others. So x goes along d to the bound if
+    that gains something, else along -d, where k itself is at zero in the end unless another comes first.
+    """
+    k = members[position]
+    gain = b[k]
+    scale = abs(b[k])
+    for p in range(position - 1, -1, -1):
+        w[p] = L[position, p]
+        for q in range(p + 1, position):
+            w[p] -= L[q, p] * w[q]
+        w[p] /= L[p, p]
+        gain -= w[p] * b[members[p]]
+        scale += abs(w[p] * b[members[p]]) + abs(G[k, members[p]]) * x[members[p]]
+    leaves = -1
+    step = 0.0
+    if gain > SIGNIFICANT * scale:
+        step = gain / (DEPENDENT * G[k, k])  # the curvature may be that large: the gain is certain up to here
+        for p in range(position):
+            if x[members[p]] < step * w[p]:
+                leaves = p
+                step = x[members[p]] / w[p]
+    if leaves >= 0:
+        barred[:] = False
+    else:
+        barred[k] = x[k] == 0.0
+        leaves = position
+        step = -x[k]
+        for p in range(position):
+            if x[members[p]] < step * w[p]:
+                leaves = p
+                step = x[members[p]] / w[p]
+    for p in range(position):
+        x[members[p]] = max(x[members[p]] - step * w[p], 0.0)
+    x[k] = max(x[k] + step, 0.0)
+    left = members[leaves]
+    x[left] = 0.0
+    return _remove(members, count, leaves, inside), left
+
+
+@compiled()
 def nnls(start, stop, G, B, F):  # type: ignore[no-untyped-def]
     """Solve for the columns start..stop of F (r x n), whose values are the starting points; all float64."""
     r = G.shape[0]
     members = np.empty(r, np.int64)
     inside = np.zeros(r, np.bool_)
-    barred = np.zeros(r, np.bool_)  # found dependent on the others for this column
+    barred = np.zeros(r, np.bool_)  # depends on the members, and no gain from it
+    usable = np.empty(r, np.bool_)  # else it stays at zero
     x = np.empty(r)
     b = np.empty(r)
     z = np.empty(r)
@@ -72,27 +121,23 @@ def nnls(start, stop, G, B, F):  # type: ignore[no-untyped-def]
         for k in range(r):
             b[k] = B[k, c]
             largest = max(largest, abs(b[k]))
-            inside[k] = F[k, c] > 0 and G[k, k] > 0
+            usable[k] = G[k, k] > 0
+            inside[k] = F[k, c] > 0 and usable[k]
             barred[k] = False
             x[k] = F[k, c] if inside[k] else 0.0
             if inside[k]:
                 members[count] = k
                 count += 1
         tolerance = 1e-13 * largest
+        settled = False  # the members are independent: those of the start need not be
         for _ in range(10 * r + 50):
             dependent = factor_passive(G, members, count, L)
             if dependent >= 0:
-                if dependent == count - 1 and x[members[dependent]] == 0.0:
-                    # the newest member: others span it already, so it cannot help; try the next best
-                    barred[members[dependent]] = True
-                    count = _remove(members, count, dependent, inside)
-                else:
-                    # the start holds dependent members, and which of them to keep is not known: begin from nothing
-                    count = 0
-                    for k in range(r):
-                        x[k] = 0.0
-                        inside[k] = False
+                borderline = settled and x[members[dependent]] > 0  # independent when it came, by rounding
+                count, left = _exchange(G, b, members, count, dependent, L, x, z, inside, barred)
+                usable[left] = not borderline
                 continue
+            settled = True
             solve_passive(L, b, members, count, z)
             step = 1.0
             blocked = False  # also where the step on the way to a tiny negative z rounds to 1
@@ -115,7 +160,7 @@ def nnls(start, stop, G, B, F):  # type: ignore[no-untyped-def]
             best = -1
             most = tolerance
             for k in range(r):
-                if inside[k] or barred[k] or G[k, k] <= 0:
+                if inside[k] or barred[k] or not usable[k]:
                     continue
                 slope = b[k]
                 for p in range(count):
