@@ -71,7 +71,7 @@ def test_dead_and_duplicated_components_are_named():
     assert "        4 " in report  # people count from 1, data from 0
     assert "duplicate of 2" in report
     assert "dead components            5\n" in report
-    assert "column 2 of U lies within that of column 4" in enmf.certify(X, U[:, :4], V[:, :4]).report()
+    assert "column 2 of U is contained in that of column 4" in enmf.certify(X, U[:, :4], V[:, :4]).report()
     plain = json.loads(json.dumps(c.to_dict()))
     assert plain["components"][4]["dead"] is True
     assert plain["uniqueness"]["verdict"] == "not unique"

@@ -223,7 +223,7 @@ def test_a_fitted_estimator_has_a_page(tmp_path, digits):
     for word in (
         "pixel36",
         "400 x 64 numbers",
-        "From the best to the worst",
+        "from the best to the worst fit",
         "ENMF(n_components=6, random_state=0).fit(X)",
     ):
         assert word in page

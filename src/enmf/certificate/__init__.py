@@ -1,1 +1,1 @@
-"""What is known about a pair of factors."""
+"""Certificates: what can be said about a pair of factors."""

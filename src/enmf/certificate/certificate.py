@@ -34,19 +34,19 @@ class Certificate:
         Eckart-Young: no factorization of this rank, nonnegative or not, has a smaller error. Never above the true
         bound; with an iterative SVD this holds with a probability above 1 - 1e-9.
     ratio : float
-        error / lower_bound; where the bound is 0, 1 if the factorization is exact, else infinity.
+        error / lower_bound; if the bound is 0, 1 for an exact factorization and infinity otherwise.
     gap : float
         (error - lower_bound) / ||X||_F.
     kkt : float
         Scale-free KKT residual: norm of the projected gradient at column-balanced factors over ||X||^1.5.
     kkt_max, kkt_sum : float
-        max and sum of gradient * factor over both balanced factors (the paper's delta_W and sigma_W).
+        Maximum and sum of gradient * factor over both balanced factors (the paper's delta_W and sigma_W).
     min_gradient : float
-        Smallest entry of both gradients; not much below zero at a stationary point, where the factor is zero.
+        Smallest entry of both gradients; at a stationary point it is not far below zero.
     globally_optimal : bool
-        error <= (1 + 1e-6) lower_bound, in a problem without penalty: nobody can do better by more than that share.
+        error <= (1 + 1e-6) lower_bound, in a problem without penalty: nothing is better by more than that share.
     exact : bool
-        error <= 1e-8 ||X|| (5e-7 in single precision), in a problem without penalty: U Vᵀ is X up to this share of it.
+        error <= 1e-8 ||X|| (5e-7 in single precision), in a problem without penalty: U Vᵀ equals X up to that share.
     stationary : bool
         kkt <= tol.
     rank : int
@@ -55,18 +55,18 @@ class Certificate:
     tol : float
         Tolerance behind `stationary`.
     components : tuple of Component
-        Norm, share of ||X||², dead or duplicated, one for each component; `report()` prints them.
+        One entry per component: norm, share of ||X||², dead or duplicate; `report()` prints them.
     uniqueness : Uniqueness
-        Whether the factors are the only nonnegative ones of their product, up to order and scale: "unique",
-        "not unique" or "unknown", and why (the theorems are in `enmf.certificate.uniqueness`).
+        Whether the factors are the only nonnegative ones with their product, up to order and scale: "unique",
+        "not unique" or "unknown", and the reason (the theorems are in `enmf.certificate.uniqueness`).
     fixed : {"U", "V"} or None
-        The factor that was given and not to be optimized; the KKT figures are then those of the other one.
+        The factor that was given and is not optimized; the KKT figures then refer to the other one.
     observed : int or None
-        Number of observed entries, of a problem with missing entries, weights or a ridge: error, shares and KKT figures
-        are then those of the observed entries, weighted, the ridge included in the KKT figures.
+        Number of observed entries, in a problem with missing entries, weights or a ridge: error, shares and KKT figures
+        then refer to the weighted observed entries, and the KKT figures include the ridge.
     bound_skipped : bool
-        True where the bound was left out because it would have exceeded the time limit; `lower_bound` is 0 then, which
-        is a bound too.
+        True if the bound was skipped because it would have exceeded the time limit; `lower_bound` is then 0, which is
+        a valid bound.
     """
 
     error: float
@@ -92,7 +92,7 @@ class Certificate:
 
     @property
     def duplicated_components(self) -> tuple[int, ...]:
-        """Components that are parallel in U or in V to an earlier one: a smaller rank gives the same error."""
+        """Components that are parallel to an earlier one in U or in V: a smaller rank gives the same error."""
         return tuple(c.index for c in self.components if c.duplicate_of is not None)
 
     def in_units(self, units: Units, loss: Loss) -> Certificate:
@@ -116,20 +116,20 @@ class Certificate:
         return {**plain, "dead_components": list(self.dead_components), "components": list(plain["components"])}
 
     def report(self) -> str:
-        """The certificate and one line for each component."""
+        """The certificate and one line per component."""
         return f"{self}\n\n{component_table(self.components)}"
 
     @property
     def bounded(self) -> bool:
-        """Whether a bound is known, or none is needed because the factorization is exact."""
+        """Whether a bound is known, or not needed because the factorization is exact."""
         return self.lower_bound > 0 or self.globally_optimal or self.exact
 
     def facts(self) -> list[tuple[str, str]]:
-        """What is known, in words: a name and a value each."""
+        """What is known, as pairs of a name and a value."""
         known = self.bounded
         optimal = f"yes: the error is within {PROVEN:.0e} of the bound" if self.globally_optimal else "not proven"
         if self.exact and not self.globally_optimal:
-            optimal = "exact: UVᵀ is X up to rounding"
+            optimal = "exact: UVᵀ equals X up to rounding"
         unknown = "not computed: it would have exceeded time_limit" if self.bound_skipped else "not known"
         stationary = f"{'yes' if self.stationary else 'no'} (tolerance {self.tol:.0e})"
         rows = [
@@ -143,7 +143,7 @@ class Certificate:
             ("globally optimal", optimal),
         ]
         if self.observed is not None:
-            rows.insert(1, ("observed entries", f"{self.observed}; the figures are theirs"))
+            rows.insert(1, ("observed entries", f"{self.observed}; all figures refer to them"))
         if self.uniqueness is not None:
             rows.append(("unique up to order, scale", str(self.uniqueness)))
         if self.dead_components:
@@ -151,7 +151,7 @@ class Certificate:
         if self.duplicated_components:
             rows.append(("duplicated components", counted(self.duplicated_components)))
         if self.fixed is not None:
-            rows.append(("fixed factor", f"{self.fixed}; the KKT figures are those of the other one"))
+            rows.append(("fixed factor", f"{self.fixed}; the KKT figures refer to the other one"))
         return rows
 
     def __str__(self) -> str:

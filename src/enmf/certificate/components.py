@@ -1,9 +1,9 @@
-"""What each component of U Vᵀ = sum_j u_j v_jᵀ contributes, and which ones are superfluous.
+"""What each component of U Vᵀ = sum_j u_j v_jᵀ contributes, and which ones are redundant.
 
-share       <X, u_j v_jᵀ> / ||X||², over the observed entries where some are missing. At a stationary point without
+share       <X, u_j v_jᵀ> / ||X||², over the observed entries if some are missing. At a stationary point without
             penalty these sum to the explained share 1 - ||X - U Vᵀ||² / ||X||².
 dead        u_j = 0 or v_j = 0
-duplicate   u_j and u_k (or v_j and v_k) are parallel: u v_jᵀ + u v_kᵀ = u (v_j + v_k)ᵀ, so one component does for both
+duplicate   u_j and u_k (or v_j and v_k) are parallel: u v_jᵀ + u v_kᵀ = u (v_j + v_k)ᵀ, so one component replaces both
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def describe_components(state: State) -> tuple[Component, ...]:
 
 
 def counted(indices: Iterable[int]) -> str:
-    """Components as people count them, from 1; in data they are counted from 0."""
+    """Component numbers for display, counted from 1; in data they are counted from 0."""
     return ", ".join(str(index + 1) for index in indices)
 
 

@@ -1,20 +1,20 @@
-"""Whether a nonnegative factorization is essentially unique, where that can be read off the supports.
+"""Whether a nonnegative factorization is essentially unique, if the supports of the factors decide it.
 
 (U, V) is essentially unique when every nonnegative (U', V') of the same number of columns with U' V'ᵀ = U Vᵀ equals it
-up to order and scale of the components. To decide this is NP-hard; two cheap conditions settle many cases. The
-statements are about the product U Vᵀ of the factors, not about the data: other factors may approximate X as well.
+up to order and scale of the components. Deciding this is NP-hard; two cheap conditions settle many cases. The
+statements refer to the product U Vᵀ of the factors, not to the data: other factors may approximate X equally well.
 
-Not unique (necessary condition, Moussaoui et al. 2005; Laurberg et al. 2008): the support of a column u_k lies within
-that of another column u_j. Proof: for small e > 0,
+Not unique (necessary condition, Moussaoui et al. 2005; Laurberg et al. 2008): the support of a column u_k is a subset
+of that of another column u_j. Proof: for small e > 0,
     u_j v_jᵀ + u_k v_kᵀ = (u_j - e u_k) v_jᵀ + u_k (v_k + e v_j)ᵀ
-is a second nonnegative factorization. The same holds with U and V exchanged. A component that is zero makes every other
-one divisible in two.
+is a second nonnegative factorization. The same holds with U and V exchanged. If a component is zero, any other one can
+be split in two.
 
 Unique (sufficient condition; separability as in Donoho and Stodden 2003): U contains a positive multiple of every row
 of the identity, and for every j the rows of V that vanish at j span r - 1 dimensions; or the same with U and V
 exchanged. Proof: U' = U A and V' = V A⁻ᵀ for some A, since the product has rank r. The rows e_i of U give A >= 0. With
 V = V' Aᵀ, V_ij = 0 gives V'_ik A_jk = 0 for all k, so the columns k of V' with A_jk > 0 vanish on those rows. The rank
-of these rows of V', which is r - 1 as that of V, is at most r less the number of such k: row j of A has one positive
+of these rows of V', which is r - 1 like that of V, is at most r minus the number of such k: row j of A has one positive
 entry. So A is a permutation times a scaling.
 """
 
@@ -28,8 +28,8 @@ import numpy as np
 
 from enmf.matrix.factor import total
 
-ZERO = 1e-8  # entries up to this share of the largest one of their column count as zeros
-FULL_RANK = 1e-10  # smallest over largest eigenvalue of a Gram matrix that has full rank beyond doubt
+ZERO = 1e-8  # entries up to this share of the largest one in their column count as zero
+FULL_RANK = 1e-10  # smallest over largest eigenvalue above which a Gram matrix certainly has full rank
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class Uniqueness:
 def uniqueness(U: np.ndarray, V: np.ndarray) -> Uniqueness:
     """Essential uniqueness of the nonnegative factorization U Vᵀ; see the top of this file for the theorems.
 
-    Entries up to 1e-8 of the largest one of their column count as zeros. Where such entries are not zero, "unique" is
-    said of the factors with these entries removed, and the reason says so; "not unique" is said of the factors as
+    Entries up to 1e-8 of the largest one in their column count as zero. If such entries are not exactly zero, "unique"
+    refers to the factors with these entries removed, and the reason says so; "not unique" refers to the factors as
     they are.
     """
     supports = {"U": _Support(U), "V": _Support(V)}
@@ -61,7 +61,7 @@ def uniqueness(U: np.ndarray, V: np.ndarray) -> Uniqueness:
         if pair is not None:
             return Uniqueness(
                 "not unique",
-                f"the support of column {pair[0] + 1} of {name} lies within that of column {pair[1] + 1}",
+                f"the support of column {pair[0] + 1} of {name} is contained in that of column {pair[1] + 1}",
             )
     for names in ("UV", "VU"):
         S, T = (supports[name] for name in names)
@@ -74,7 +74,7 @@ def uniqueness(U: np.ndarray, V: np.ndarray) -> Uniqueness:
 
 
 class _Support:
-    """Where a factor is zero. What is asked of its rows is a sum over them, so that they may live with blocks of X."""
+    """Where a factor is zero. All queries are sums over its rows, so that these may live with the blocks of X."""
 
     def __init__(self, F: np.ndarray) -> None:
         self.F, self.r = F, F.shape[1]
@@ -88,14 +88,14 @@ class _Support:
         return bool(self._sum(_rounded))
 
     def contained(self) -> tuple[int, int] | None:
-        """The first (k, j) such that u_j is clearly positive wherever u_k is positive at all."""
+        """The first (k, j) such that u_j is clearly positive wherever u_k is positive."""
         outside = self._sum(_outside)
         np.fill_diagonal(outside, 1.0)
         pairs = np.argwhere(outside == 0.0)
         return (int(pairs[0, 0]), int(pairs[0, 1])) if len(pairs) else None
 
     def contains_identity(self) -> bool:
-        """Whether every column has a row in which it alone is not zero."""
+        """Whether every column has a row in which only this column is nonzero."""
         return bool((self._sum(_alone) > 0).all())
 
     def zeros_span(self) -> bool:

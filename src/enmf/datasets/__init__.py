@@ -1,4 +1,4 @@
-"""Matrices to try things on: the paper's synthetic families, and real sets read from a data folder."""
+"""Example matrices: the paper's synthetic families, and real data sets read from a data folder."""
 
 from enmf.datasets.folder import DataFolderMissing, load
 from enmf.datasets.lazy import make_sparse

@@ -1,6 +1,6 @@
-"""Real data from a folder that the user has: named by the argument or by the environment variable ENMF_DATA.
+"""Real data from a folder of the user, named by the argument or by the environment variable ENMF_DATA.
 
-The folder holds a file load.py with a function load(name, **options) -> X, labels. None of the data come with enmf.
+The folder contains a file load.py with a function load(name, **options) -> X, labels. enmf comes without any data.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class DataFolderMissing(FileNotFoundError):
-    """There is no data folder, or it has no load.py."""
+    """There is no data folder, or it contains no load.py."""
 
 
 def load(name: str, folder: str | os.PathLike[str] | None = None, **options: Any) -> tuple[Any, dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Sparse matrices larger than memory, made block by block when they are asked for."""
+"""Sparse matrices larger than memory, generated block by block on demand."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def make_sparse(
 ) -> Any:
     """A Dask array of sparse blocks with `rank` topics; a block is generated each time it is computed.
 
-    Each row has a few topics, each topic prefers some of the columns. An entry of a row comes about by drawing one of
-    its topics, a column of that topic, and a size; draws of the same place add up, so the density is somewhat below the
-    one asked for. The matrix depends on the seed and on `chunks`, the number of rows of a block.
+    Each row has a few topics, and each topic prefers some of the columns. To generate an entry of a row, one of its
+    topics, a column of that topic, and a value are drawn; repeated draws of the same position add up, so the density is
+    slightly below the requested one. The matrix depends on the seed and on `chunks`, the number of rows per block.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def make_sparse(
         import dask
         import dask.array as da
     except ImportError:
-        raise ImportError('make_sparse makes a Dask array: pip install "dask[array]"') from None
+        raise ImportError('make_sparse returns a Dask array: pip install "dask[array]"') from None
     n, m = (check_count("shape", side, low=1) for side in shape)
     check_number("density", density, low=0.0)
     rank = check_count("rank", rank, low=1)
@@ -58,7 +58,7 @@ def _block(rows: int, m: int, density: float, rank: int, seed: tuple[int, int], 
     rng = np.random.default_rng(np.random.SeedSequence(seed[0], spawn_key=(1, seed[1])))
     counts = np.minimum(rng.poisson(density * m, rows), m)
     owner = np.repeat(np.arange(rows), counts)
-    favourites = rng.integers(0, rank, (rows, 3))  # three topics a row, the first one most often
+    favourites = rng.integers(0, rank, (rows, 3))  # three topics per row, the first one most often
     topic = favourites[owner, rng.choice(3, len(owner), p=(0.6, 0.3, 0.1))]
     column = np.empty(len(owner), np.int32)
     where = rng.random(len(owner))
@@ -72,7 +72,7 @@ def _block(rows: int, m: int, density: float, rank: int, seed: tuple[int, int], 
 
 
 def _topic_edges(m: int, rank: int, seed: int) -> np.ndarray:
-    """Cumulative probabilities of the columns, one row for each topic; heavy tails, as words have."""
+    """Cumulative probabilities of the columns, one row per topic, with heavy tails like those of words."""
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,)))
     weights = rng.pareto(1.2, (rank, m)) + 0.02
     edges = np.cumsum(weights, axis=1)

@@ -2,9 +2,9 @@
 
     ratings.dat   user::movie::rating::time      MovieLens 1M, 10M
     u.data        user, movie, rating, time, separated by tabs      MovieLens 100K
-    ratings.csv   userId,movieId,rating,timestamp, with a heading      later editions
+    ratings.csv   userId,movieId,rating,timestamp, with a header      later editions
 
-None of the data come with enmf; GroupLens offers them for research.
+enmf comes without these data; GroupLens offers them for research.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TRAIN, VALIDATION, TEST = 0, 1, 2
 
 @dataclass(frozen=True)
 class Ratings:
-    """Ratings as a list: values[e] is what user_ids[rows[e]] gave to item_ids[columns[e]]."""
+    """Ratings as a list: values[e] is the rating that user_ids[rows[e]] gave to item_ids[columns[e]]."""
 
     rows: np.ndarray
     columns: np.ndarray
@@ -40,14 +40,14 @@ class Ratings:
         return len(self.user_ids), len(self.item_ids)
 
     def matrix(self, where: np.ndarray | None = None) -> sp.csr_array:
-        """Users x items with the ratings (those with `where`) stored, all others unstored: missing="unstored"."""
+        """Users x items with the ratings (those selected by `where`) stored; for use with missing="unstored"."""
         keep = slice(None) if where is None else where
         places = self.rows[keep], self.columns[keep]
         return sp.csr_array((self.values[keep], places), shape=self.shape)
 
 
 def read_movielens(path: str | os.PathLike[str]) -> Ratings:
-    """Read a MovieLens file, or the one in a folder: `ratings.dat`, `u.data` or a csv with a heading.
+    """Read a MovieLens file, or the one in a folder: `ratings.dat`, `u.data` or a csv file with a header.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def read_movielens(path: str | os.PathLike[str]) -> Ratings:
     if place.is_dir():
         found = [place / name for name in FILES if (place / name).is_file()]
         if not found:
-            raise FileNotFoundError(f"{place} has none of {', '.join(FILES)}")
+            raise FileNotFoundError(f"{place} contains none of {', '.join(FILES)}")
         place = found[0]
     with place.open(encoding="utf-8") as lines:
         first = lines.readline()
@@ -79,7 +79,7 @@ def read_movielens(path: str | os.PathLike[str]) -> Ratings:
         except ValueError as problem:
             raise ValueError(f"{place}: {problem}") from None
     if table.shape[0] == 0 or table.shape[1] < 3:
-        raise ValueError(f"{place}: every line needs user, item and rating, found a table of shape {table.shape}")
+        raise ValueError(f"{place}: every line needs user, item and rating, but the table has shape {table.shape}")
     user_ids, rows = np.unique(table[:, 0].astype(np.int64), return_inverse=True)
     item_ids, columns = np.unique(table[:, 1].astype(np.int64), return_inverse=True)
     times = table[:, 3].astype(np.int64) if table.shape[1] > 3 else None
@@ -92,10 +92,10 @@ def _with_commas(lines: Iterator[str], separator: str) -> Iterator[str]:
 
 
 def split_by_row(rows: Any, shares: Sequence[float] = (0.8, 0.1, 0.1), *, random_state: Any = None) -> np.ndarray:
-    """Part (0, 1, 2, ...: train, validation, test) of each rating, such that every user has these shares in each part.
+    """Part (0, 1, 2, ...: train, validation, test) of each rating, with the given shares for every user.
 
-    The last part of each user has its share rounded to the nearest whole number, the one before likewise, and so on;
-    what remains is the first part's, which is never empty.
+    For each user, the size of the last part is its share rounded to the nearest integer, the one before likewise, and
+    so on; the remaining ratings form the first part, which is never empty.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def split_by_row(rows: Any, shares: Sequence[float] = (0.8, 0.1, 0.1), *, random
     ([8, 1, 1], [16, 2, 2])
     """
     if min(shares) < 0 or abs(sum(shares) - 1.0) > 1e-9:
-        raise ValueError(f"shares must be numbers >= 0 with sum 1, got {tuple(shares)}")
+        raise ValueError(f"shares must be nonnegative numbers that sum to 1, got {tuple(shares)}")
     rank, size = _random_ranks(rows, random_state)
     part = np.zeros(len(rank), dtype=np.int8)
     border = size.astype(np.float64)  # ranks from here on belong to later parts
@@ -118,7 +118,7 @@ def split_by_row(rows: Any, shares: Sequence[float] = (0.8, 0.1, 0.1), *, random
 
 
 def leave_one_out(rows: Any, *, random_state: Any = None) -> np.ndarray:
-    """Part of each rating: one of each user is TEST, one VALIDATION, the others TRAIN.
+    """Part of each rating: one rating per user is TEST, one VALIDATION, the others TRAIN.
 
     Users with fewer than three ratings keep them all in TRAIN.
 
@@ -137,10 +137,10 @@ def leave_one_out(rows: Any, *, random_state: Any = None) -> np.ndarray:
 
 
 def _random_ranks(rows: Any, random_state: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Place of each rating in a random order of its user's, and how many that user has."""
+    """Position of each rating in a random order of its user's ratings, and the number of these."""
     rows = np.asarray(rows, dtype=np.int64)
     if rows.ndim != 1 or len(rows) == 0 or rows.min() < 0:
-        raise ValueError("rows must be a list of row indices >= 0, one for each rating")
+        raise ValueError("rows must be a nonempty list of row indices >= 0, one per rating")
     order = np.lexsort((make_rng(random_state).random(len(rows)), rows))
     counts = np.bincount(rows)
     first = np.concatenate([[0], np.cumsum(counts)[:-1]])

@@ -12,7 +12,7 @@ from enmf.problem.validation.numbers import make_rng
 def make_synthetic(
     n: int = 1000, m: int = 1000, inner_rank: int = 200, snr: float = 60.0, *, random_state: Any = None
 ) -> np.ndarray:
-    """Dense data X = |W H + N|: W (n x inner_rank) and H uniform on [0, 1], N Gaussian.
+    """Dense data X = |W H + N| with W (n x inner_rank) and H uniform on [0, 1] and Gaussian N.
 
     `snr` is the signal-to-noise ratio in dB, 20 log10(||W H|| / ||N||). The paper's size is 5000 x 5000, inner rank
     1000, and snr 20 to 100.
@@ -35,9 +35,9 @@ def make_synthetic(
 def make_exact(
     n: int = 500, m: int = 400, rank: int = 50, sparsity: float = 0.3, *, random_state: Any = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """X = U Vᵀ exactly, with U and V uniform on [0, 1] where a mask allows; returns X, U, V.
+    """X = U Vᵀ exactly, with U and V uniform on [0, 1] outside a random mask of zeros; returns X, U, V.
 
-    `sparsity` is the share of entries of U and V that are zero.
+    `sparsity` is the expected share of zeros in U and V.
 
     Examples
     --------

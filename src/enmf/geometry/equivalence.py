@@ -1,13 +1,13 @@
-"""How two solutions relate: the same up to order, scale or rotation, on the way to it, or different.
+"""How two solutions relate: equal up to order, scale or rotation, on the way to that, or different.
 
 (paper, section 5.4 and appendices "Generalized orthogonal transformation" and "Checking permutation equivalence")
 
 Matching   one assignment of components for both factors: it maximizes the sum of cos(u_a, u_b) cos(v_a, v_b), the
            cosine of the rank-one terms u vᵀ
-Converged  a column with a cosine of at least 1 - 0.05 to its partner that survives the pruning: the sorted columns of
-           the similarity matrices M (A with A), N (B with B) and S (A with B) of these columns agree to one decimal
+Converged  a column whose cosine with its partner is at least 1 - 0.05 and that survives the pruning: the sorted columns
+           of the similarity matrices M (A with A), N (B with B) and S (A with B) of these columns agree to one decimal
            place in more than 90 % of their entries
-Relation   U_b = U_a A, V_b = V_a A⁻ᵀ, A = R1 L R2ᵀ, where the products U Vᵀ agree (`enmf.exact.relate`)
+Relation   U_b = U_a A, V_b = V_a A⁻ᵀ, A = R1 L R2ᵀ, if the products U Vᵀ agree (`enmf.exact.relate`)
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Matching:
     pairs: tuple[tuple[int, int], ...]
     cosines_U: np.ndarray
     cosines_V: np.ndarray
-    converged_U: np.ndarray  # bool, one a pair
+    converged_U: np.ndarray  # bool, one per pair
     converged_V: np.ndarray
     share_U: float  # converged columns over the larger rank
     share_V: float
@@ -68,19 +68,19 @@ class Comparison:
     verdict : {"E", "TE", "NE"}
         Equivalent, tending to equivalence, not equivalent.
     share_U, share_V : float
-        Share of columns of each factor that have converged to their partner.
+        Share of the columns of each factor that have converged to their partners.
     relation : str
         "same", "permutation", "scaling", "permutation and scaling", "rotation", "scaling and rotation", "general" (the
-        products agree, but the factors are mixed by a matrix that keeps no angles) or "none" (the products differ).
+        products agree, but the factors are mixed by a matrix that changes angles) or "none" (the products differ).
     transform : Transform or None
-        R1, L, R2 and the residuals delta_u, delta_v, where the products agree and the factors have full rank.
+        R1, L, R2 and the residuals delta_u, delta_v, if the products agree and the factors have full rank.
     product_difference : float
         ||U_a V_aᵀ - U_b V_bᵀ|| / ||U_a V_aᵀ||.
     error_difference : float or None
-        ||X - U_b V_bᵀ|| - ||X - U_a V_aᵀ||, where X is given; error_a and error_b are the two.
+        ||X - U_b V_bᵀ|| - ||X - U_a V_aᵀ||, if X is given; error_a and error_b are the two errors.
     stationary_b : bool or None
-        Whether B is a stationary point (by the rule that ends `factorize` at its default `tol`), where X is given and B
-        is nonnegative.
+        Whether B is a stationary point (by the rule that ends `factorize` at its default `tol`), if X is given and B is
+        nonnegative.
     matching : Matching
         The pairs of components and their cosines.
     """
@@ -104,12 +104,12 @@ class Comparison:
 
     @property
     def permutation(self) -> tuple[int, ...]:
-        """Columns of B in the order of A's; those without a partner come last."""
+        """Columns of B in the order of their partners in A; those without a partner come last."""
         paired = [b for _, b in self.matching.pairs]
         return tuple(paired + [b for b in range(self._B[0].shape[1]) if b not in paired])
 
     def aligned(self) -> tuple[np.ndarray, np.ndarray]:
-        """Copies of B's factors with the columns in A's order, and ||u|| / ||v|| (and sign) as those of A."""
+        """Copies of B's factors with the columns in A's order, and with ||u|| / ||v|| (and the sign) of A."""
         order = list(self.permutation)
         U, V = self._B[0][:, order].copy(), self._B[1][:, order].copy()
         for place, (a, _) in enumerate(self.matching.pairs):
@@ -170,7 +170,7 @@ def compare(A: Any, B: Any, X: Any = None, *, tol: float = TOLERANCE) -> Compari
     A, B : (U, V), Result or fitted estimator
         Factors of matrices of the same shape; the ranks may differ. Entries may be negative (SVD factors).
     X : array-like or sparse matrix, optional
-        The data: gives the errors and says whether B has arrived anywhere. Needed for fitted estimators, whose W is
+        The data: needed for the errors and to decide whether B has converged, and for fitted estimators, whose W is
         `transform(X)`.
     tol : float
         A column has converged when its cosine with its partner is at least 1 - tol.
@@ -186,8 +186,8 @@ def compare(A: Any, B: Any, X: Any = None, *, tol: float = TOLERANCE) -> Compari
               differ by at most 1e-4 ||X||.
         "TE"  tending: not E, at least half of the columns of both factors have converged, and, with X, B is not a
               stationary point: it is still on its way.
-        "NE"  not equivalent: everything else. In particular two different minima, however many components they share,
-              and pairs with the same product that are related by a general matrix only.
+        "NE"  not equivalent: everything else. In particular, two different minima, however many components they share,
+              and pairs with the same product that are related only by a general matrix.
 
     Examples
     --------
@@ -248,14 +248,14 @@ def match(A: tuple[np.ndarray, np.ndarray], B: tuple[np.ndarray, np.ndarray], to
 
 
 def cosines(F: np.ndarray, G: np.ndarray) -> np.ndarray:
-    """cos(f_i, g_j); 1 for two zero columns, 0 for one."""
+    """cos(f_i, g_j); 1 if both columns are zero, 0 if one is."""
     f, g = np.linalg.norm(F, axis=0), np.linalg.norm(G, axis=0)
     inner = (F / np.where(f > 0, f, 1.0)).T @ (G / np.where(g > 0, g, 1.0))
     return np.where(np.outer(f == 0, g == 0), 1.0, np.clip(inner, -1.0, 1.0))
 
 
 def _without_dead(U: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A component with one zero column is zero in both."""
+    """A component with one zero column becomes zero in both factors."""
     alive = U.any(axis=0) & V.any(axis=0)
     return np.where(alive, U, 0.0), np.where(alive, V, 0.0)
 
@@ -263,8 +263,8 @@ def _without_dead(U: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 def _pruned(candidates: np.ndarray, Fa: np.ndarray, Fb: np.ndarray, flipped: np.ndarray) -> np.ndarray:
     """The paper's check of the candidates by their similarities with each other.
 
-    Sorted columns of M, N and S must agree to one decimal place in more than 90 % of the entries. To agree is to differ
-    by at most 0.05 here: rounding both, as the paper does, would call 0.449 and 0.451 different.
+    Sorted columns of M, N and S must agree to one decimal place in more than 90 % of the entries. Here that means a
+    difference of at most 0.05: rounding both, as the paper does, would call 0.449 and 0.451 different.
     """
     if not candidates.any():
         return candidates
@@ -278,7 +278,7 @@ def _pruned(candidates: np.ndarray, Fa: np.ndarray, Fb: np.ndarray, flipped: np.
 
 def _product_difference(Ua: np.ndarray, Va: np.ndarray, Ub: np.ndarray, Vb: np.ndarray) -> float:
     """||U_a V_aᵀ - U_b V_bᵀ|| / ||U_a V_aᵀ|| to full precision, without an n x m matrix."""
-    # columns in comparable units first: the factors may come with any scale
+    # factors in comparable units first: they may have any scale
     scale_U, scale_V = (float(max(np.abs(F).max(), np.abs(G).max())) or 1.0 for F, G in ((Ua, Ub), (Va, Vb)))
     left = np.asarray(np.linalg.qr(np.hstack([Ua / scale_U, -Ub / scale_U]), mode="r"))
     right = np.asarray(np.linalg.qr(np.hstack([Va / scale_V, Vb / scale_V]), mode="r"))
@@ -289,12 +289,12 @@ def _product_difference(Ua: np.ndarray, Va: np.ndarray, Ub: np.ndarray, Vb: np.n
 
 
 def _name(transform: Transform | None, matching: Matching) -> str:
-    """What A of U_b = U_a A is."""
-    if transform is None:  # a factor without full rank: the matching alone can tell
+    """The kind of A in U_b = U_a A."""
+    if transform is None:  # a factor without full rank: only the matching can tell
         return "permutation and scaling" if matching.complete else "general"
     A = transform.A
     rows, columns = np.linalg.norm(A, axis=1), np.linalg.norm(A, axis=0)
-    # the entry of each row that its column agrees on; scale of rows and columns removed
+    # the entry of each row that dominates its column too; scale of rows and columns removed
     main = np.abs(A) / np.sqrt(np.outer(rows, columns))
     order = np.argmax(main, axis=1)
     others = np.abs(A) / rows[:, None]
@@ -337,7 +337,7 @@ def _measure(X: Any, A: tuple[np.ndarray, np.ndarray], B: tuple[np.ndarray, np.n
         nonnegative = B[0].min() >= 0 and B[1].min() >= 0
         kkt = State(problem, B[0] / root, B[1] / root).kkt() if nonnegative else None
     whole = math.sqrt(problem.X.squared_norm())
-    exact = errors[1] <= EXACT * whole  # the only stationary point where X is zero
+    exact = errors[1] <= EXACT * whole  # if X is zero, the only stationary point
 
     def stationary(kkt: float) -> bool:
         return exact or (whole > 0 and kkt <= effective_tol(TOL, errors[1], whole))

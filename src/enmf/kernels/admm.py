@@ -1,7 +1,7 @@
 """Elementwise parts of the rotation's ADMM (paper, eq. 7), fused so that each array is read once.
 
-All arrays are flat views of equal length. Sums go to one row of `partial` for each CHUNK of entries, so that they do
-not depend on how a range is split.
+All arrays are flat views of equal length. Sums go to one row of `partial` per CHUNK of entries, so that they do not
+depend on how a range is split.
 """
 
 from __future__ import annotations

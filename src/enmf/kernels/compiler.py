@@ -1,4 +1,4 @@
-"""How kernels are compiled: without the GIL, cached on disk where a place for the cache can be found."""
+"""How kernels are compiled: without the GIL, and cached on disk if a writable place for the cache exists."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Half a step of HALS on a low-rank matrix A Bᵀ (A: n x l) in one run over the rows.
+"""A half-step of HALS (the update of one factor) on a low-rank matrix A Bᵀ (A: n x l) in one run over the rows.
 
 For a block of rows, as lanes:  P = A_b M  with  M = Bᵀ V (l x r),  sweeps of U_b for U_b VᵀV - P, and then its part of
-Aᵀ U and Uᵀ U. All that is multiplied lies in lanes of 1 KB, as in a sweep, so that products with few columns, for which
-a call of BLAS is too short, run at its speed.
+Aᵀ U and Uᵀ U. All operands are in lanes of 1 KB, as in a sweep, so that products with few columns, which are too short
+for a call of BLAS, still run at its speed.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ def core_step(  # type: ignore[no-untyped-def]
 ):
     """Sweep F = Uᵀ (r x n) in place, and add up AtU[p] = Uᵀ A and UtU[p] for the parts p = start..stop of the rows.
 
-    A is Aᵀ (l x n), a part has `height` of its columns. M is (Bᵀ V)ᵀ; it, AtU and UtU are padded with zeros to
-    multiples of four. `wall`, `max_sweeps` and `progress` as in `sweep`. Where `old` (r x n) is not empty, F is
+    A is Aᵀ (l x n); a part has `height` of its columns. M is (Bᵀ V)ᵀ; M, AtU and UtU are padded with zeros to
+    multiples of four. `wall`, `max_sweeps` and `progress` are as in `sweep`. If `old` (r x n) is not empty, F is
     extrapolated as in `half_step`.
     """
     r, n = F.shape

@@ -9,7 +9,7 @@ from enmf.kernels.compiler import SUMS_MAY_BE_REORDERED, compiled
 
 @compiled(SUMS_MAY_BE_REORDERED)
 def survey(start, stop, A, squares, nonzeros):  # type: ignore[no-untyped-def]
-    """squares[i] = sum of the squares of row i in double precision, nonzeros[i] = entries of it that are not 0."""
+    """squares[i] = sum of the squares of row i in double precision, nonzeros[i] = number of its nonzero entries."""
     for i in range(start, stop):
         row = A[i]
         total = 0.0

@@ -19,12 +19,12 @@ EXTRAS = 3
 @compiled(SUMS_MAY_BE_REORDERED)
 def measure(start, stop, F, B, G, partial):  # type: ignore[no-untyped-def]
     """Fill partial[b] for each block b of BLOCK columns in start..stop (start is a multiple of BLOCK):
-    r sums of squares of the projected gradient (one a component), then max(D*F), sum(D*F) and min(D)."""
+    r sums of squares of the projected gradient (one per component), then max(D*F), sum(D*F) and min(D)."""
     r = F.shape[0]
     zero = F.dtype.type(0)
     work = np.zeros((r, BLOCK), F.dtype)
     line = np.zeros(BLOCK, F.dtype)
-    largest = np.zeros(BLOCK)  # one a column: least and largest of many columns are found at once
+    largest = np.zeros(BLOCK)  # one per column, so that the extremes of many columns are found at once
     smallest = np.zeros(BLOCK)
     for first in range(start, stop, BLOCK):
         width = min(BLOCK, stop - first)

@@ -3,10 +3,10 @@
     G_i = [G0] + sum_e a_e c_e c_eᵀ + ridge_i I        b_i = [B0_i] + sum_e t_e c_e
 
 over the entries e that are stored for row i, where c_e is the row of the other factor C at the column of e. A row
-that is described by its observed entries has a = weight, t = weight * x and no base. A row that is described by what
-it lacks has the base G0 = CᵀC, B0 = X C of the matrix with zeros at the missing entries, and a = -1, t = 0 at those
+that is described by its observed entries has a = weight, t = weight * x and no base. A row that is described by its
+missing entries has the base G0 = CᵀC, B0 = X C of the matrix with zeros at these entries, and a = -1, t = 0 at them
 (paper, appendix "Exterior NMC algorithm": the gradient of the row is F_i G_i - b_i). The row-wise r x r problems are
-those of masked alternating methods (Lin and Boutros 2018); here they are formed and used at once, never stored.
+those of masked alternating methods (Lin and Boutros 2018); here they are formed, used immediately and never stored.
 
 All kernels begin with the same arguments: start, stop, indptr, indices, weights (a), targets (t), from_base, C (m x r),
 G0 (r x r), B0 (r x n), ridge (n). F is r x n.
@@ -20,7 +20,7 @@ from enmf.kernels.compiler import SUMS_MAY_BE_REORDERED, compiled
 from enmf.kernels.nnls import nnls
 
 WIDTH = 64  # entries gathered before their outer products are summed: r x 64 numbers stay in the cache
-CANCELLED = 64.0  # a diagonal entry of G0 that shrank to this many rounding units is zero
+CANCELLED = 64.0  # a diagonal entry of G0 that has shrunk to this many rounding units counts as zero
 
 
 @compiled(SUMS_MAY_BE_REORDERED)
@@ -104,8 +104,8 @@ def sweep(  # type: ignore[no-untyped-def]
 ):
     """Up to `max_sweeps` coordinate sweeps for the rows start..stop, in place (compare `enmf.kernels.sweep`).
 
-    A finite `wall`, relative to the mean diagonal of the row's own G, is soft. A row stops when a sweep changed it by
-    less than `progress` times the first. Components about which the entries of the row say nothing stay as they are.
+    A finite `wall` is soft, and relative to the mean diagonal of the row's own G. A row stops when a sweep changes it
+    by less than `progress` times the first. Components that the entries of the row do not determine stay unchanged.
     """
     r = C.shape[1]
     G = np.zeros((r, r), C.dtype)
@@ -124,7 +124,7 @@ def sweep(  # type: ignore[no-untyped-def]
         for k in range(r):
             u[k] = F[k, i]
             softness += G[k, k]
-        for k in range(r):  # b becomes the descent direction b - G u, and follows u from here on
+        for k in range(r):  # b becomes the descent direction b - G u, and is updated with u from here on
             row = G[k]
             for j in range(r):
                 b[j] -= u[k] * row[j]
@@ -165,8 +165,8 @@ def row_steps(  # type: ignore[no-untyped-def]
 ):
     """Masked projected gradient steps for the rows start..stop, in place (paper, Algorithm 2 and eq. 8 to 11).
 
-    Step size and gradient see the observed entries only: d = ||g||² / (g G_i gᵀ). Negative entries of F stay as they
-    are; an entry at zero that wants to become negative is left out of g.
+    Step size and gradient use only the observed entries: d = ||g||² / (g G_i gᵀ). Negative entries of F stay unchanged;
+    an entry at zero with a positive gradient is left out of g.
     """
     r = C.shape[1]
     G = np.zeros((r, r), C.dtype)
@@ -212,7 +212,7 @@ def row_steps(  # type: ignore[no-untyped-def]
 
 @compiled()
 def solve(start, stop, indptr, indices, weights, targets, from_base, C, G0, B0, ridge, F):  # type: ignore[no-untyped-def]
-    """Nonnegative least squares to optimality for the rows start..stop of F, begun at the support of F; all float64."""
+    """Nonnegative least squares to optimality for the rows start..stop of F, from the support of F; all float64."""
     r = C.shape[1]
     G = np.zeros((r, r))
     b = np.zeros(r)
@@ -231,10 +231,10 @@ def solve(start, stop, indptr, indices, weights, targets, from_base, C, G0, B0, 
 
 @compiled(SUMS_MAY_BE_REORDERED)
 def residual_times(start, stop, indptr, indices, weights, targets, from_base, F, C, D, out, errors):  # type: ignore[no-untyped-def]
-    """out[:, i] = sum_e (t_e - a_e p_e) D_e with p_e = F_i . C_e, and the part of the entries in the squared error.
+    """out[:, i] = sum_e (t_e - a_e p_e) D_e with p_e = F_i . C_e, and what the entries add to the squared error.
 
-    F (n x r), C and D (m x r) have their rows together, out is r x n. For a row of observed entries errors[i] is
-    sum a (x - p)², accurate however small; for a row with a base it is what the missing entries add to the base's.
+    F (n x r), C and D (m x r) are in C order, out is r x n. For a row of observed entries errors[i] is sum a (x - p)²,
+    accurate however small; for a row with a base it is what the missing entries add to the error of the base.
     """
     r = C.shape[1]
     acc = np.zeros(r, C.dtype)
@@ -265,7 +265,7 @@ def residual_times(start, stop, indptr, indices, weights, targets, from_base, F,
 
 @compiled(SUMS_MAY_BE_REORDERED)
 def pair_products(start, stop, rows, columns, U, V, out):  # type: ignore[no-untyped-def]
-    """out[e] = U[rows[e]] . V[columns[e]] for start <= e < stop; U and V have their rows together."""
+    """out[e] = U[rows[e]] . V[columns[e]] for start <= e < stop; U and V are in C order."""
     r = U.shape[1]
     for e in range(start, stop):
         left = U[rows[e]]

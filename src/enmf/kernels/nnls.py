@@ -2,8 +2,8 @@
 
     minimize 1/2 xᵀ G x - bᵀ x  over x >= 0      for each column b of B
 
-Active set method of Lawson and Hanson (1974, chapter 23), started from the support of the x that is given: coordinate
-sweeps find most of it, the active set makes it exact. Works in double precision.
+Active set method of Lawson and Hanson (1974, chapter 23), started from the support of the given x: coordinate sweeps
+find most of the support, the active set makes it exact. Works in double precision.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SIGNIFICANT = 1e-10  # of the numbers it is the difference of: no rounding
 
 @compiled()
 def factor_passive(G, members, count, L):  # type: ignore[no-untyped-def]
-    """Cholesky factor L of G on the members; returns the position of a member that depends on the ones before it (its
+    """Cholesky factor L of G on the members; returns the position of a member that depends on the previous ones (its
     pivot vanishes), or -1."""
     for p in range(count):
         i = members[p]
@@ -140,7 +140,7 @@ def nnls(start, stop, G, B, F):  # type: ignore[no-untyped-def]
             settled = True
             solve_passive(L, b, members, count, z)
             step = 1.0
-            blocked = False  # also where the step on the way to a tiny negative z rounds to 1
+            blocked = False  # also if the step toward a tiny negative z rounds to 1
             for p in range(count):
                 if z[p] <= 0:
                     k = members[p]

@@ -1,6 +1,6 @@
-"""Half a step of HALS in one pass over a dense X (n x m, C order, n much larger than m).
+"""A half-step of HALS (the update of one factor) in one pass over a dense X (n x m, C order, n much larger than m).
 
-For a block of rows of X, as long as it is in the cache:  P = X_b V,  sweeps of U_b for U_b VᵀV - P,  and then
+For a block of rows of X, while it is in the cache:  P = X_b V,  sweeps of U_b for U_b VᵀV - P,  and then
 its part of Xᵀ U and Uᵀ U. Two passes become one, and P is never stored.
 """
 
@@ -18,9 +18,9 @@ def half_step(  # type: ignore[no-untyped-def]
 ):
     """Sweep F = Uᵀ (r x n) in place, and add up XtU[p] = (Xᵀ U)ᵀ and UtU[p] for the parts p = start..stop of the rows.
 
-    A part has `height` rows of X, a multiple of the lanes. V is Vᵀ, and it, XtU and UtU have their components padded
-    with zeros. `shift` is subtracted from X V (the penalty on the sum of U). Where `old` (r x n) is not empty, F is the
-    extrapolated max(0, new + beta (new - old)) afterwards, and `old` the new one.
+    A part has `height` rows of X, a multiple of the lanes. V is Vᵀ; the components of V, XtU and UtU are
+    padded with zeros. `shift` is subtracted from X V (the penalty on the sum of U). If `old` (r x n) is not empty, F is
+    the extrapolated max(0, new + beta (new - old)) afterwards, and `old` is the new factor.
     """
     n = X.shape[0]
     r = F.shape[0]
@@ -123,7 +123,7 @@ def _add_products(U, X, T):  # type: ignore[no-untyped-def]
 
 @compiled(SUMS_MAY_BE_REORDERED)
 def _add_gram(U, lanes, S):  # type: ignore[no-untyped-def]
-    """S += U Uᵀ, the lower triangle in panels of four (what lies above them is filled, too)."""
+    """S += U Uᵀ, the lower triangle in panels of four (entries of a panel above the diagonal are filled, too)."""
     rows = len(U)
     zero = U.dtype.type(0)
     for i in range(rows):
@@ -144,7 +144,7 @@ def _add_gram(U, lanes, S):  # type: ignore[no-untyped-def]
 
 @compiled()
 def add_parts(XtU, UtU):  # type: ignore[no-untyped-def]
-    """Sums of all parts in the first one, in their order; Uᵀ U with both triangles."""
+    """Add all parts into the first one, in order; Uᵀ U gets both triangles."""
     for part in range(1, len(XtU)):
         XtU[0] += XtU[part]
         UtU[0] += UtU[part]

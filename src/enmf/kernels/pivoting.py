@@ -1,7 +1,7 @@
 """Least squares on passive sets, for block principal pivoting (Kim and Park 2011).
 
-Rows that share a passive set form a group: one Cholesky factor serves them all. The rows of a group follow each other
-in `order`; `borders` holds where groups begin.
+Rows that share a passive set form a group and share one Cholesky factor. The rows of a group are consecutive in
+`order`; `borders` holds the positions where groups begin.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from enmf.kernels.nnls import factor_passive, solve_passive
 def solve_groups(start, stop, G, B, passive, order, borders, F, D, failed):  # type: ignore[no-untyped-def]
     """For the groups start..stop: F = G_PP⁻¹ B_P on the passive set P, 0 elsewhere, and D = F G - B (n x r, C order).
 
-    A group whose G_PP is singular is marked in `failed` (one flag a row).
+    A group whose G_PP is singular is marked in `failed` (one flag per row).
     """
     r = G.shape[0]
     members = np.empty(r, np.int64)

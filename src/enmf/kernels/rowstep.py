@@ -15,11 +15,11 @@ from enmf.kernels.sweep import BLOCK, load, store
 
 @compiled(SUMS_MAY_BE_REORDERED)
 def row_steps(start, stop, F, B, G, fixed_step, max_steps, epsilon, literal):  # type: ignore[no-untyped-def]
-    """Up to `max_steps` steps for the columns start..stop of F (r x n), in place; negative entries stay as they are.
+    """Up to `max_steps` steps for the columns start..stop of F (r x n), in place; negative entries stay unchanged.
 
-    fixed_step > 0 replaces the optimal step size. A block ends when ||g|| fell below epsilon times its first value.
-    `literal` follows the paper: g covers all nonnegative entries. Otherwise an entry at 0 that wants to become negative
-    is left out of g, so that it does not shorten the step of the others.
+    fixed_step > 0 replaces the optimal step size. A block ends when ||g|| is below epsilon times its first value.
+    `literal` follows the paper: g covers all nonnegative entries. Otherwise an entry at 0 with a positive gradient is
+    left out of g, so that it does not shorten the step of the others.
     """
     r = F.shape[0]
     work = np.zeros((r, BLOCK), F.dtype)

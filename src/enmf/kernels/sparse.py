@@ -1,9 +1,9 @@
 """Products of a sparse matrix with a block of columns: P = (S C)ᵀ.
 
-S is stored by blocks of its columns: `starts[b]` tells where the entries of each row begin that lie in block b,
-`indices` and `data` are their columns and values. A CSR matrix is one block. `columns` is C (m x r, C order: the r
-numbers of a row lie together), `out` is r x n; both have the precision that is worked in, `data` may have another one.
-For Xᵀ U the rows of U that belong to a block stay in the cache while all rows of Xᵀ gather from them; from one long U
+S is stored by blocks of its columns: `starts[b]` holds, for each row, where its entries in block b begin; `indices` and
+`data` are their columns and values. A CSR matrix is one block. `columns` is C (m x r, C order: the r numbers of a row
+are contiguous), `out` is r x n; both have the working precision, `data` may have a different one.
+For Xᵀ U the rows of U that belong to a block stay in the cache while all rows of Xᵀ gather from them; with one long U
 each entry would be fetched from memory.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from enmf.kernels.compiler import SUMS_MAY_BE_REORDERED, compiled
 
-ROWS = 32  # rows of S that are written to `out` together, transposed
+ROWS = 32  # rows of S that are transposed into `out` together
 
 
 @compiled(SUMS_MAY_BE_REORDERED)
@@ -32,7 +32,7 @@ def times(start, stop, starts, indices, data, columns, out):  # type: ignore[no-
             for i in range(height):
                 row = rows[i]
                 e, end = at[first + i], at[first + i + 1]
-                while e + 4 <= end:  # four entries for each visit of the row of sums
+                while e + 4 <= end:  # four entries per visit of the row of sums
                     v0, v1, v2, v3 = one(data[e]), one(data[e + 1]), one(data[e + 2]), one(data[e + 3])
                     i0, i1, i2, i3 = indices[e], indices[e + 1], indices[e + 2], indices[e + 3]
                     c0, c1, c2, c3 = columns[i0], columns[i1], columns[i2], columns[i3]
@@ -76,14 +76,14 @@ def transpose(start, stop, indptr, indices, data, height, starts, rows, values):
                 rows[place] = i
                 values[place] = data[e]
                 at[j] = place + 1
-        for j in range(m, 0, -1):  # every place has moved on to the next column's
+        for j in range(m, 0, -1):  # every position has advanced to that of the next column
             at[j] = at[j - 1]
         at[0] = indptr[first]
 
 
 @compiled(SUMS_MAY_BE_REORDERED)
 def row_squares(start, stop, indptr, data, out):  # type: ignore[no-untyped-def]
-    """out[i] = sum of the squares of row i."""
+    """out[i] = sum of squares of row i."""
     for i in range(start, stop):
         total = 0.0
         for e in range(indptr[i], indptr[i + 1]):

@@ -1,4 +1,4 @@
-"""Coordinate sweeps for min_F 1/2 <F, F G> - <F, B> with or without F >= 0, one row of F after the other.
+"""Coordinate sweeps for min_F 1/2 <F, F G> - <F, B> with or without F >= 0; rows of F are independent.
 
 With F = U, G = VᵀV and B = X V this is the U half of HALS (Cichocki and Phan 2009):
     u_k <- max(0, u_k + (b_k - sum_j G_kj u_j) / G_kk)        for k = 1..r
@@ -13,21 +13,21 @@ import numpy as np
 from enmf.kernels.compiler import SUMS_MAY_BE_REORDERED, compiled
 
 BLOCK = 128  # columns handled together: r x 128 numbers stay in the cache, 128 lanes vectorise
-LANE_BYTES = 1024  # the same for sweeps, whose lanes are BLOCK in double precision and twice as many in single
-RANGE = 2 * BLOCK  # ranges of sweeps are multiples of it, so that blocks are the same for any number of threads
-REST = 16  # a last block that is shorter has a multiple of these lanes
-PANEL = 4  # components handled together: what they do not share is a small matrix product, as fast as one
+LANE_BYTES = 1024  # the same for sweeps, which have BLOCK lanes in double precision and twice as many in single
+RANGE = 2 * BLOCK  # ranges of sweeps are multiples of this, so that blocks are the same for any number of threads
+REST = 16  # the number of lanes of a shorter last block is a multiple of this
+PANEL = 4  # components handled together: what the others contribute is a small matrix product, and as fast as one
 
 
 @compiled()
 def padded(r):  # type: ignore[no-untyped-def]
-    """Components of a block: a multiple of PANEL."""
+    """r rounded up to a multiple of PANEL."""
     return -(-r // PANEL) * PANEL
 
 
 @compiled()
 def block_arrays(G):  # type: ignore[no-untyped-def]
-    """What `sweep_block` works on, zero: factor, right side, lines of a panel; and G padded with zeros."""
+    """Zeroed work space of `sweep_block`: factor, right-hand side, lines of a panel; and G padded with zeros."""
     r = len(G)
     height = padded(r)
     lanes = LANE_BYTES // G.itemsize
@@ -39,13 +39,13 @@ def block_arrays(G):  # type: ignore[no-untyped-def]
     return work, right, line, H
 
 
-# An index such as first + c may be negative, as far as the compiler knows, and numba then asks at every entry: loops
-# over slices are four times as fast.
+# As far as the compiler knows, an index such as first + c may be negative, and numba checks it at every entry: loops
+# over slices are four times as fast (docs/lessons/threads-and-kernels.md#offset-index).
 
 
 @compiled()
 def load(F, first, width, lanes, block):  # type: ignore[no-untyped-def]
-    """Columns first..first + width of F to the left of `block`, zeros beside them up to `lanes`."""
+    """Copy columns first..first + width of F to the left of `block`, and fill it with zeros up to `lanes`."""
     zero = F.dtype.type(0)
     for k in range(len(F)):
         source, target = F[k][first : first + width], block[k]
@@ -57,7 +57,7 @@ def load(F, first, width, lanes, block):  # type: ignore[no-untyped-def]
 
 @compiled()
 def store(block, F, first, width):  # type: ignore[no-untyped-def]
-    """The reverse."""
+    """Copy the first `width` columns of `block` back to F."""
     for k in range(len(F)):
         source, target = block[k], F[k][first : first + width]
         for c in range(width):
@@ -68,9 +68,9 @@ def store(block, F, first, width):  # type: ignore[no-untyped-def]
 def sweep(start, stop, F, B, G, wall, max_sweeps, progress, skip):  # type: ignore[no-untyped-def]
     """Up to `max_sweeps` sweeps over the columns start..stop of F (r x n), in place.
 
-    A block of columns stops early when a sweep changed it by less than `progress` times the first sweep.
-    Components with skip[k] stay as they are. So do those with G_kk = 0 (or too small for an inverse), about which
-    nothing can be said, except where a penalty (b < 0) sends them to zero.
+    A block of columns stops early when a sweep changes it by less than `progress` times the first sweep.
+    Components with skip[k] stay unchanged. So do those with G_kk = 0 (or too small for an inverse), which the data do
+    not determine, except where a penalty (b < 0) sends them to zero.
     """
     work, right, line, H = block_arrays(G)
     most = work.shape[1]
@@ -98,7 +98,7 @@ def sweep_block(work, right, line, H, lanes, wall, max_sweeps, progress, skip): 
             for p in range(PANEL):
                 for c in range(lanes):
                     line[p, c] = right[panel + p, c]
-            # what the components outside the panel contribute, four by four
+            # the contribution of the components outside the panel, four by four
             l0, l1, l2, l3 = line[0], line[1], line[2], line[3]
             for j in range(0, height, PANEL):
                 if j == panel:
@@ -153,7 +153,7 @@ def sweep_block(work, right, line, H, lanes, wall, max_sweeps, progress, skip): 
 
 @compiled(SUMS_MAY_BE_REORDERED)
 def extrapolate_line(now, before, beta):  # type: ignore[no-untyped-def]
-    """now <- max(0, now + beta (now - before)), and `before` <- now, for the first entries, as many as `before` has."""
+    """now <- max(0, now + beta (now - before)), and `before` <- now, for the first len(before) entries."""
     zero = now.dtype.type(0)
     for i in range(len(before)):
         new = now[i]

@@ -1,4 +1,4 @@
-"""One offline HTML page for a person: what was found, how good it is, what the components are, where it fits badly."""
+"""One self-contained HTML page: what was found, how good it is, what the components are, where the fit is poor."""
 
 from enmf.report.page import write, write_model
 

@@ -1,4 +1,4 @@
-"""One side of X: what its rows or columns are called, and where they stand in a picture."""
+"""One side of X: the names of its rows or columns, and their positions along an axis."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from enmf.report.pictures import Ticks
 
 @dataclass(frozen=True)
 class Axis:
-    """Names of the rows or columns; `numbers` where the names are increasing ones, or there are none."""
+    """Names of the rows or columns; `numbers` is set if the names are increasing numbers, or if there are none."""
 
     what: str  # "row" or "column"
     names: list[str]
@@ -22,7 +22,7 @@ class Axis:
 
     @staticmethod
     def of(what: str, given: Sequence[str] | None, count: int) -> Axis:
-        """Checks the names; without any, rows and columns are counted from 1."""
+        """Check the names; without names, rows and columns are numbered from 1."""
         if given is None:
             return Axis(what, [f"{what} {k + 1}" for k in range(count)], np.arange(1.0, count + 1), False)
         if len(given) != count:
@@ -33,17 +33,17 @@ class Axis:
 
     @property
     def ordered(self) -> bool:
-        """Whether neighbours belong together."""
+        """Whether the order carries meaning, so that neighbours belong together."""
         return self.numbers is not None
 
     def places(self) -> np.ndarray:
-        """Where each one stands, from 0 to 1: by its number, or one after the other."""
+        """Position of each row or column, from 0 to 1: by its number, or evenly spaced."""
         at = self.numbers if self.numbers is not None else np.arange(float(len(self.names)))
         span = at[-1] - at[0]
         return (at - at[0]) / span if span > 0 else np.zeros(len(at))
 
     def ticks(self, count: int = 6) -> Ticks:
-        """Round numbers along the axis; the first and the last name where names are no numbers."""
+        """Round numbers along the axis; the first and the last name if the names are not numbers."""
         if self.numbers is None:
             return [(0.0, self.names[0]), (1.0, self.names[-1])]
         low, high = float(self.numbers[0]), float(self.numbers[-1])
@@ -51,7 +51,7 @@ class Axis:
         return [((value - low) / (high - low) if high > low else 0.0, label) for value, label in marks]
 
     def cell_ticks(self) -> Ticks:
-        """The same for an image with one cell for each of them, as wide as the others."""
+        """The same for an image with one cell of equal width per row or column."""
         if self.numbers is None:
             return []
         low, high = float(self.numbers[0]), float(self.numbers[-1])

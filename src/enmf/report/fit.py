@@ -1,7 +1,7 @@
-"""Where the fit is good and where it is bad: data beside U Vᵀ, errors of rows and of columns.
+"""Where the fit is good and where it is poor: data beside U Vᵀ, errors per row and per column.
 
-Nothing of the size of X is made: residuals of rows and columns come from the products X V and Xᵀ U, or, with missing
-entries, from blocks of rows.
+Nothing of the size of X is allocated: residuals of rows and columns come from the products X V and Xᵀ U or, with
+missing entries, from blocks of rows.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from enmf.report.pictures import Ticks, colour_bar, curves, heat_map, png, shrun
 from enmf.report.tables import table
 from enmf.run.result import Result
 
-WORST = 15  # rows and columns shown with their residual
+WORST = 15  # rows and columns listed with their residual
 SAMPLES = 6  # rows shown beside their reconstruction
-TILES = (60, 120)  # rows and columns of a map of all data
+TILES = (60, 120)  # rows and columns of the map of all data
 CURVE = 400  # points of a curve
 
 
@@ -39,14 +39,14 @@ class Residual:
 
     @property
     def relative(self) -> np.ndarray:
-        """Error of each row or column over its norm; 0 where there is nothing to fit."""
+        """Error of each row or column over its norm; 0 if that is zero."""
         return np.sqrt(np.divide(self.squares, self.whole, out=np.zeros(len(self.whole)), where=self.whole > 0))
 
 
 def fit_section(
     result: Result, X: Any, rows: Axis, columns: Axis, shape: tuple[int, int] | None, spectrum: bool
 ) -> str:
-    """Everything that needs the data themselves."""
+    """The section that needs the data themselves."""
     result, X = _in_range(result, X)
     missing = result.settings.get("missing") == "unstored"
     in_rows, in_columns, of_rows, of_columns = residuals(X, result.U, result.V, missing)
@@ -61,7 +61,7 @@ def fit_section(
 
 
 def _in_range(result: Result, X: Any) -> tuple[Result, Any]:
-    """The same in another unit, where squares of the entries would leave the number range."""
+    """The same in a different unit if squares of the entries would overflow or underflow."""
     values = X.data if sp.issparse(X) else X
     unit = float(np.nanmax(values, initial=0.0))
     if unit == 0 or 1e-70 <= unit <= 1e70:
@@ -72,7 +72,7 @@ def _in_range(result: Result, X: Any) -> tuple[Result, Any]:
 
 
 def residuals(X: Any, U: np.ndarray, V: np.ndarray, missing: bool = False) -> tuple[np.ndarray, ...]:
-    """Sums of squares of X - U Vᵀ and of X by rows and by columns; over the stored or known entries where `missing`."""
+    """Sums of squares of X - U Vᵀ and of X, by rows and by columns; over the stored or known entries if `missing`."""
     U, V = U.astype(np.float64), V.astype(np.float64)
     if sp.issparse(X) and not missing:
         X, holes = _split(sp.csr_array(X))
@@ -112,7 +112,7 @@ def residuals(X: Any, U: np.ndarray, V: np.ndarray, missing: bool = False) -> tu
 
 
 def _split(X: sp.csr_array) -> tuple[sp.csr_array, tuple[np.ndarray, np.ndarray]]:
-    """X with zeros for the stored NaN, and where these are: missing entries among known zeros."""
+    """X with zeros in place of stored NaN, and their positions: missing entries among known zeros."""
     bad = np.isnan(X.data)
     if not bad.any():
         return X, (np.empty(0, np.int64), np.empty(0, np.int64))
@@ -121,19 +121,19 @@ def _split(X: sp.csr_array) -> tuple[sp.csr_array, tuple[np.ndarray, np.ndarray]
 
 
 def _disagreement(result: Result, rows: Residual) -> str:
-    """A word where these data give another error than the run had."""
+    """A note if these data give a different error than the run reported."""
     c, error = result.certificate, math.sqrt(float(rows.squares.sum()))
     whole = c.error / c.relative_error if c.relative_error > 0 else math.sqrt(float(rows.whole.sum()))
     if abs(error - c.error) <= 0.01 * c.error + 1e-6 * whole:
         return ""
     return (
-        f"<p><b>Of all entries of the data given to this page the error is {error:.5g}, of those that were factorized "
-        f"{c.error:.5g}.</b> Entries were masked or weighted, or these are other data.</p>"
+        f"<p><b>Over all entries of the data given to this page the error is {error:.5g}; over those that were "
+        f"factorized it is {c.error:.5g}.</b> Entries were masked or weighted, or these are different data.</p>"
     )
 
 
 def _by_quality(rows: Residual) -> np.ndarray:
-    """A few rows from the best to the worst fit; rows of zeros have none."""
+    """A few rows from the best to the worst fit; rows of zeros are left out."""
     order = np.argsort(rows.relative, kind="stable")
     order = order[rows.whole[order] > 0]
     return order[np.unique(np.linspace(0, len(order) - 1, min(SAMPLES, len(order))).astype(int))]
@@ -156,7 +156,7 @@ def _images(result: Result, X: Any, rows: Residual, shape: tuple[int, int]) -> s
             for what, values in (("data", data), ("fit", fit), ("difference", np.abs(data - fit)))
         )
         cards.append(_card(name, f"error {percent(rows.relative[i])}", f'<div class="trio">{pictures}</div>'))
-    return _cards("From the best to the worst fitted row: data, U Vᵀ, and the size of their difference.", cards)
+    return _cards("Rows from the best to the worst fit: data, U Vᵀ, and their absolute difference.", cards)
 
 
 def _spectra(result: Result, X: Any, rows: Residual, columns: Axis) -> str:
@@ -169,9 +169,7 @@ def _spectra(result: Result, X: Any, rows: Residual, columns: Axis) -> str:
         top = max(float(values.max()) for _, values in lines)
         picture = curves(lines, f"{name}: data and fit", columns.ticks(3), top, "small")
         cards.append(_card(name, f"error {percent(rows.relative[i])}", picture))
-    words = (
-        'From the best to the worst fitted row: <span class="key run0">data</span><span class="key run1">U Vᵀ</span>'
-    )
+    words = 'Rows from the best to the worst fit: <span class="key run0">data</span><span class="key run1">U Vᵀ</span>'
     return _cards(words, cards)
 
 
@@ -184,7 +182,7 @@ def _cards(words: str, cards: list[str]) -> str:
 
 
 def _maps(result: Result, X: Any, missing: bool) -> str:
-    """Data and fit in tiles: means of neighbours, after rows and columns were grouped by component."""
+    """Data and fit in tiles: means of neighbours, with rows and columns grouped by component."""
     P, Q = (_tiling(F, count) for F, count in zip((result.U, result.V), TILES))
     data, fit = _means(X, P, Q, missing), (P @ result.U) @ (Q @ result.V).T
     top = float(max(data.max(), fit.max()))
@@ -195,13 +193,13 @@ def _maps(result: Result, X: Any, missing: bool) -> str:
     known = " known" if result.certificate.observed is not None else ""
     return (
         f'<div class="pair">{pictures}</div>{colour_bar("0", f"{top:.3g}")}'
-        f'<p class="soft">Means of{known} entries side by side; rows (down) and columns (across) are grouped by the '
-        "component that is largest in them.</p>"
+        f'<p class="soft">Means of neighbouring{known} entries; rows (down) and columns (across) are grouped by their '
+        "largest component.</p>"
     )
 
 
 def _tiling(F: np.ndarray, count: int) -> sp.csr_array:
-    """The means of neighbours in the order of the components, as a matrix (tiles x rows)."""
+    """The averaging of neighbours, in the order of the components, as a matrix (tiles x rows)."""
     order = grouped(F)
     tile = np.empty(len(F), np.int64)
     tile[order] = np.arange(len(F)) * min(count, len(F)) // len(F)
@@ -226,23 +224,23 @@ def _means(X: Any, P: sp.csr_array, Q: sp.csr_array, missing: bool) -> np.ndarra
 
 
 def grouped(F: np.ndarray) -> np.ndarray:
-    """An order in which rows with the same largest component stand together, the largest ones first."""
+    """An order in which rows with the same largest component are adjacent, the largest ones first."""
     scaled = F / np.maximum(F.max(axis=0), np.finfo(F.dtype).tiny)
     return np.lexsort((-scaled.max(axis=1), scaled.argmax(axis=1)))
 
 
 def _side(side: Residual) -> str:
-    """Errors of all rows or columns as a curve, and the worst of them as a table."""
+    """Errors of all rows or columns as a curve, and the largest of them as a table."""
     axis, relative = side.axis, side.relative
     order = np.arange(len(relative)) if axis.ordered else np.argsort(-relative, kind="stable")
     places, x = _curve_axis(axis)
     values = 100 * np.sqrt(shrunk(relative[order][:, None] ** 2, CURVE)[:, 0])
-    words = f"Error of each {axis.what}, in % of its norm" + ("" if axis.ordered else ", the largest first")
+    words = f"Error of each {axis.what}, in % of its norm" + ("" if axis.ordered else ", largest first")
     curve = curves([(shrunk(places[:, None], CURVE)[:, 0], values)], words, x, float(values.max()), "small")
     total = float(side.squares.sum()) or 1.0
     worst = np.argsort(-relative, kind="stable")[:WORST]
     listed = table(
-        (axis.what, "error, % of its norm", "% of all squared error"),
+        (axis.what, "error, % of its norm", "% of the squared error"),
         [(axis.names[i], 100 * relative[i], 100 * side.squares[i] / total) for i in worst],
     )
     return (

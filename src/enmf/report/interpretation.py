@@ -1,4 +1,4 @@
-"""Components in the words of the data: tables with names, and the features that weigh most.
+"""Components in terms of the data: tables with feature names, and the features with the largest weights.
 
 A model is anything that has components: a `Result`, a `Consensus`, a fitted `ENMF`, `ENMC` or scikit-learn estimator, a
 pair (U, V), or the components themselves (r x m).
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def components_of(model: Any) -> np.ndarray:
-    """The components of a model, one a row (r x m)."""
+    """The components of a model, one per row (r x m)."""
     if hasattr(model, "components_"):
         return np.asarray(model.components_)
     if hasattr(model, "V"):
@@ -31,7 +31,7 @@ def components_of(model: Any) -> np.ndarray:
 
 
 def names_of(model: Any, names: Any, count: int) -> list[str]:
-    """Names of the features: the given ones, those of the frame that was factorized, or numbers."""
+    """Names of the features: the given ones, those of the DataFrame that was factorized, or numbers."""
     if names is None:
         names = getattr(model, "feature_names_in_", getattr(model, "feature_names", None))
     if names is None:
@@ -43,7 +43,7 @@ def names_of(model: Any, names: Any, count: int) -> list[str]:
 
 
 def components_frame(model: Any, names: Any = None) -> pandas.DataFrame:
-    """The components as a table: one row a component, one column a feature, with its name.
+    """The components as a table: one row per component, one named column per feature.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def components_frame(model: Any, names: Any = None) -> pandas.DataFrame:
 
 
 def top_features(model: Any, names: Any = None, n: int = 10) -> pandas.DataFrame:
-    """The n features that weigh most in every component.
+    """The n features with the largest weights in each component.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def top_features(model: Any, names: Any = None, n: int = 10) -> pandas.DataFrame
     -------
     DataFrame
         component, place (0 is the largest), feature, weight, and the share of the component's sum; features of weight
-        0 are left out.
+        0 are omitted.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Numbers and names for people: as many digits as tell things apart, and no more."""
+"""Numbers and names as people read them: enough digits to tell values apart, and no more."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import math
 from collections.abc import Sequence
 
 SPACE = "\N{NO-BREAK SPACE}"
-NAME_ROOM = 40  # characters of a name
-DECIMALS = 6  # of a percentage, at most
+NAME_ROOM = 40  # most characters of a name
+DECIMALS = 6  # most decimals of a percentage
 
 
 def percent(share: float) -> str:
-    """Two decimals, or two digits where these would be zeros: 8.05 %, 0.052 %, 3.1e-07 %."""
+    """Two decimals, or two significant digits if these would be zero: 8.05 %, 0.052 %, 3.1e-07 %."""
     value = 100.0 * share
     if not math.isfinite(value):
         return "not known"
@@ -23,7 +23,7 @@ def percent(share: float) -> str:
 
 
 def explained(relative_error: float) -> str:
-    """1 - relative_error² as a percentage; 100 % is said of an error of zero only."""
+    """1 - relative_error² as a percentage; 100 % is shown only for an error of zero."""
     missing = 100.0 * relative_error**2
     if relative_error == 0:
         return f"100{SPACE}%"
@@ -34,20 +34,20 @@ def explained(relative_error: float) -> str:
 
 
 def times(ratio: float) -> str:
-    """A ratio to the best possible; 1 is said of equality only."""
+    """A ratio to the best possible error; 1 is shown only for equality."""
     if ratio == 1 or not 1 < ratio < 1.000001:
         return f"{ratio:.6f}" if math.isfinite(ratio) else "not known"
     return f"1 + {ratio - 1:.0e}"
 
 
 def shortened(name: str, room: int = NAME_ROOM) -> str:
-    """A name with its middle left out where it is long: names of one kind differ at their ends."""
+    """A name, without its middle if it is long: names of one kind differ at their ends."""
     kept = (room - 1) // 2
     return name if len(name) <= room else f"{name[:kept]}…{name[-kept:]}"
 
 
 def ticks(low: float, high: float, count: int = 5, whole: bool = False) -> list[tuple[float, str]]:
-    """Round numbers from `low` to `high` with labels that differ; multiples of 1, 2 or 5 times a power of ten."""
+    """Round numbers from `low` to `high` with distinct labels: multiples of 1, 2 or 5 times a power of ten."""
     if not high > low:
         return [(low, f"{low:.6g}")]
     rough = (high - low) / count
@@ -66,14 +66,14 @@ def _label(value: float, step: float, largest: float) -> str:
 
 
 def growing_ticks(last: int) -> list[tuple[float, str]]:
-    """0, 1, 2, 5, 10, 20, ... (0, 1, 3, 10, 30, ... on a long way) for an axis on which k stands at log(1 + k)."""
+    """0, 1, 2, 5, 10, 20, ... (0, 1, 3, 10, 30, ... on a long axis) for an axis that places k at log(1 + k)."""
     steps = (1, 2, 5) if last < 1000 else (1, 3)
     marks = [0, *(mark * 10**power for power in range(len(str(last))) for mark in steps)]
     return [(float(mark), str(mark)) for mark in marks if mark <= last]
 
 
 def column(values: Sequence[float]) -> list[str]:
-    """Numbers below one another: the same number of decimals, four digits of the largest."""
+    """Numbers of a table column: the same number of decimals, four significant digits of the largest."""
     largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
     if 0 < largest < 1e-3:
         return [f"{value:.2e}" for value in values]
@@ -82,7 +82,7 @@ def column(values: Sequence[float]) -> list[str]:
 
 
 def increasing(names: Sequence[str]) -> list[float] | None:
-    """The names as numbers, where they are increasing ones: wavelengths, times, masses."""
+    """The names as numbers if they are increasing numbers (wavelengths, times, masses), else None."""
     try:
         values = [float(name) for name in names]
     except ValueError:

@@ -1,4 +1,4 @@
-"""The page: verdict, components, course of the run, factors, fit, settings; for several results a comparison."""
+"""The page: verdict, components, course of the run, factors, fit, settings; a comparison for several results."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from enmf.run.result import Result
 from enmf.run.trace import Trace
 
 KINDS = ("auto", "bar", "image", "spectrum")
-TOP = 8  # features shown for a component
+TOP = 8  # features shown per component
 SHOWN_PARTS = 60
 CURVE = 300  # points of a spectrum
-CELLS = 400  # of a heat map, across
+CELLS = 400  # most columns of a heat map
 MEANING = {
     "global_optimum": "The result is proven to be the best possible: no factorization of this rank has an error that "
-    "is smaller by more than a millionth.",
+    "is smaller by more than one part in a million.",
     "exact": "The components reproduce the data up to rounding.",
-    "converged": "The run converged: small changes of the factors cannot improve the result.",
-    "target_reached": "The run ended at the error that was asked for.",
-    "max_iter": "The run was cut off by the limit of iterations; more iterations may improve the result.",
-    "timeout": "The run was cut off by the time limit; more time may improve the result.",
-    "stalled": "The run stopped because rounding hides further progress.",
-    "interrupted": "The run was interrupted; these are the best factors until then.",
+    "converged": "The run converged: no small change of the factors improves the result.",
+    "target_reached": "The run ended when it reached the requested error.",
+    "max_iter": "The run reached the iteration limit; more iterations may improve the result.",
+    "timeout": "The run reached the time limit; more time may improve the result.",
+    "stalled": "The run stopped because rounding errors hide further progress.",
+    "interrupted": "The run was interrupted; these are the best factors found before that.",
 }
 
 
@@ -58,28 +58,28 @@ def write(
     names: Sequence[str] | None = None,
     source: str | None = None,
 ) -> str:
-    """Write one HTML file without links to anything else; returns its path.
+    """Write one self-contained HTML file; return its path.
 
     Parameters
     ----------
     path : path of the file
-    results : Result or several
-        One result gives a report, several (of the same data) a comparison.
+    results : Result or sequence of Result
+        One result gives a report, several results of the same data a comparison.
     X : matrix, optional
-        What was factorized; needed for everything about the fit of single rows and columns.
+        What was factorized; needed for everything about the fit of individual rows and columns.
     row_names, column_names : sequences of str, optional
-        Default: those of a DataFrame that was factorized, or is given as X.
+        Default: those of the DataFrame that was factorized or is given as X.
     image_shape : (height, width), optional
         Every row of X is an image of this shape.
     kind : {"auto", "bar", "image", "spectrum"}
-        How components are drawn. "auto": images with `image_shape`; spectra where the names of the columns are
-        increasing numbers; else bars of the largest features.
+        How components are drawn. "auto": images with `image_shape`; spectra if the column names are
+        increasing numbers; otherwise bars of the largest features.
     title, command : str, optional
-        Heading, and the command that repeats the run.
+        Heading, and the command that reproduces the run.
     names : sequence of str, optional
-        What several results are called.
+        Names of the results, if there are several.
     source : str, optional
-        Where the data come from, for the heading: the name of a file.
+        Where the data come from, such as a file name; part of the heading.
     """
     check_choice("kind", kind, list(KINDS))
     held = [results] if isinstance(results, Result) else list(results)
@@ -99,7 +99,7 @@ def write(
 
 
 def write_model(path: str | os.PathLike[str], model: Any, U: Any, X: Any, options: dict[str, Any]) -> str:
-    """The page of a fitted estimator, from what it keeps, and U where it is known."""
+    """The page of a fitted estimator, from what it stores, and U if it is known."""
     settings = {name: value for name, value in model.get_params().items() if value is not None}
     result = Result(
         *(U, model.components_.T, model.status_, model.n_iter_, model.certificate_, model.trace_, model.phases_),
@@ -111,7 +111,7 @@ def write_model(path: str | os.PathLike[str], model: Any, U: Any, X: Any, option
 
 @dataclass(frozen=True)
 class _Data:
-    """One result with what is known about the data behind it."""
+    """One result and what is known about its data."""
 
     result: Result
     X: Any
@@ -125,7 +125,7 @@ class _Data:
     def of(
         result: Result, X: Any, row_names: Any, column_names: Any, shape: Any, kind: str, source: str | None
     ) -> _Data:
-        result = replace(result, U=np.asarray(result.U))  # a Dask array comes here
+        result = replace(result, U=np.asarray(result.U))  # a Dask array is computed here
         n, m = len(result.U), len(result.V)
         if shape is not None and shape[0] * shape[1] != m:
             raise ValueError(f"image_shape {tuple(shape)} has {shape[0] * shape[1]} pixels, X has {m} columns")
@@ -143,7 +143,7 @@ class _Data:
 
 
 def _size(result: Result) -> str:
-    """The shape of X; a model that was fitted keeps no rows."""
+    """The shape of X; a fitted model stores no rows."""
     n, m = len(result.U), len(result.V)
     return f"{n} x {m} numbers" if n else f"data with {_count(m, 'column')}"
 
@@ -196,18 +196,20 @@ def _verdict(result: Result) -> str:
     verb = "explains" if c.rank == 1 else "explain"
     words = [f"{_count(c.rank, 'component')} {verb} {share} of the data (of the sum of squares)."]
     if c.lower_bound > 0 and not (c.globally_optimal or c.exact):
-        words.append(f"Nobody can reduce the remaining error by more than {percent(1 - 1 / c.ratio)}.")
+        words.append(
+            f"No factorization of this rank has an error that is lower by more than {percent(1 - 1 / c.ratio)}."
+        )
     elif not c.bounded:
-        words.append("How much better it could be is not known for data with missing entries, or was not computed.")
+        words.append("How much better it could be is not known: entries are missing, or the bound was not computed.")
     words.append(MEANING.get(result.status, ""))
     if c.dead_components:
-        words.append(f"{len(c.dead_components)} components are empty: a smaller rank does as well.")
+        words.append(f"{len(c.dead_components)} components are empty: a smaller rank gives the same error.")
     if c.uniqueness is not None and c.uniqueness.verdict == "not unique":
-        words.append("Other components with the same product exist, so read single components with care.")
+        words.append("Other components with the same product exist, so interpret individual components with care.")
     numbers = [
         ("explained", share, "share of the sum of squares"),
-        ("error", percent(c.relative_error), f"of the norm of the data; {c.error:.6g} in its units"),
-        ("error / best possible", times(c.ratio) if c.bounded else "not known", "1 means nothing can be better"),
+        ("error", percent(c.relative_error), f"of the norm of the data; {c.error:.6g} in units of the data"),
+        ("error / best possible", times(c.ratio) if c.bounded else "not known", "1 means that nothing better exists"),
         ("stationary", "yes" if c.stationary else "no", f"KKT residual {c.kkt:.1e}, tolerance {c.tol:.0e}"),
     ]
     cards = "".join(
@@ -228,10 +230,10 @@ def _components(data: _Data) -> str:
             note = f'<span class="soft">share {percent(share)}</span>'
             cards.append(f'<div class="part"><h3>{j + 1} {note}</h3>{_picture(data, j, best)}</div>')
     order = "by their size ‖u‖ ‖v‖" if np.all(np.diff([row[3] for row in listed]) <= 0) else "as the columns of U and V"
-    bars = " Numbers beside bars: share of the component's sum." if data.kind == "bar" else ""
+    bars = " Numbers beside the bars: share of the component's sum." if data.kind == "bar" else ""
     words = (
-        f"Numbered {order}. The share is that of ‖X‖² which the component explains beside the others; components that "
-        f"overlap divide it among themselves, so that it need not follow the size.{bars}"
+        f"Numbered {order}. The share is the part of ‖X‖² that the component explains beside the others; components "
+        f"that overlap divide it among themselves, so shares need not follow the sizes.{bars}"
     )
     more = f" The first {SHOWN_PARTS} of {V.shape[1]} are drawn." if V.shape[1] > SHOWN_PARTS else ""
     heads = ("component", "largest features", "share of ‖X‖², %", "size ‖u‖ ‖v‖")
@@ -260,7 +262,7 @@ def _picture(data: _Data, j: int, best: list[int]) -> str:
 
 
 def descents(trace: Trace) -> list[list[Any]]:
-    """The rows of each descent on X itself: of the first start, and of further ones."""
+    """The trace rows of each descent on X itself, one list per start."""
     found: list[list[Any]] = []
     for row in trace:
         if row.phase in ("descent", "restart") and np.isfinite(row.error):
@@ -271,10 +273,10 @@ def descents(trace: Trace) -> list[list[Any]]:
 
 
 def _course(result: Result) -> str:
-    """Error against iterations, one curve a start: what was before, compilation included, is in the table of phases."""
+    """Error against iterations, one curve per start; earlier work, compilation included, is in the table of phases."""
     c, found = result.certificate, descents(result.trace)
     if not any(len(rows) > 1 for rows in found):
-        return "<p>There was no descent: the start was the answer already.</p>"
+        return "<p>There was no descent: the start was already the solution.</p>"
     unit = 100 * c.relative_error / c.error if c.error > 0 else 0.0
     began = found[0][0].seconds
     lines = [
@@ -285,20 +287,20 @@ def _course(result: Result) -> str:
         )
         for k, rows in enumerate(found)
     ]
-    notes = ["Iterations of the descent on the data; the phases before it are in the table of phases below."]
+    notes = ["Iterations of the descent on the data; earlier phases are in the table of phases below."]
     if len(lines) > 1:
-        notes.append(f"{len(lines)} starts were tried, and the best factors kept.")
+        notes.append(f"{len(lines)} starts were tried, and the best factors were kept.")
     return _drawn(lines, "iterations", " ".join(notes))
 
 
 def _drawn(lines: list[Line], steps: str, note: str) -> str:
     first, last = lines[0].points[0], lines[0].points[-1]
-    words = f"Error: {first[1]:.4g} % at first, {last[1]:.4g} % after {last[0]:.0f} {steps}"
+    words = f"Error: {first[1]:.4g} % at the beginning, {last[1]:.4g} % after {last[0]:.0f} {steps}"
     bounds = [line.bound for line in lines if line.bound > 0]
     shown = chart(lines, steps, words)
     if bounds:
-        where = "Dashed, red" if 'class="bound"' in shown else "Below the picture"
-        note += f" {where}: the bound, {max(bounds):.6g}{SPACE}%; no factorization of its rank is below it."
+        where = "Dashed red line" if 'class="bound"' in shown else "Below the plotted range"
+        note += f" {where}: the bound, {max(bounds):.6g}{SPACE}%; no factorization of that rank has a smaller error."
     listed = [
         (line.name, int(line.points[k][0]), line.points[k][1], line.points[k][2])
         for line in lines
@@ -322,7 +324,7 @@ def _factor(letter: str, F: np.ndarray, axis: Axis) -> str:
     owner, alive = F.argmax(axis=1), F.max(axis=1) > 0
     counts = np.bincount(owner[alive], minlength=F.shape[1])
     order = np.arange(len(F)) if axis.ordered else grouped(F)
-    how = "in their order" if axis.ordered else "grouped by the component that is largest in them"
+    how = "in their order" if axis.ordered else "grouped by their largest component"
     how += ", means of neighbours" if len(F) > CELLS else ""
     words = f"{letter}: {_count(len(F), axis.what)} across, {how}; {_count(F.shape[1], 'component')} down"
     x = axis.cell_ticks() if axis.ordered else _group_ticks(np.bincount(owner, minlength=F.shape[1]))
@@ -334,13 +336,13 @@ def _factor(letter: str, F: np.ndarray, axis: Axis) -> str:
     return (
         f"<h3>{letter}: {axis.what}s</h3>{heat_map(shrunk(F[order], CELLS).T, words, x, y)}"
         f'<p class="soft under">{axis.what}s{"" if axis.ordered else ", by component"}</p>'
-        f'{colour_bar("0", "largest of the component")}<p class="soft">{words}.</p>'
+        f'{colour_bar("0", "maximum of the component")}<p class="soft">{words}.</p>'
         f"<details><summary>{letter} as a table</summary>{listed}</details>"
     )
 
 
 def _group_ticks(counts: np.ndarray) -> Ticks:
-    """The number of each component below the middle of its group, where there is room."""
+    """The number of each component below the middle of its group, if there is room."""
     ends = np.cumsum(counts) / counts.sum()
     widths = counts / counts.sum()
     return [(end - width / 2, str(j + 1)) for j, (end, width) in enumerate(zip(ends, widths)) if width > 0.03]
@@ -348,7 +350,7 @@ def _group_ticks(counts: np.ndarray) -> Ticks:
 
 def _fit(data: _Data) -> str:
     if data.X is None:
-        return "<p>Not known: the data were not given to the report (<code>report(path, X)</code>).</p>"
+        return "<p>Not available: the data were not passed to the report (<code>report(path, X)</code>).</p>"
     shape = data.shape if data.kind == "image" else None
     return fit_section(data.result, data.X, data.rows, data.columns, shape, data.kind == "spectrum")
 
@@ -373,13 +375,13 @@ def _settings(result: Result, command: str | None, source: str | None) -> str:
         arguments = ", ".join(f"{key}={value!r}" for key, value in given.items())
         command = f"enmf.{function}(X, {result.U.shape[1]}, {arguments})"
     return (
-        f"<p>To repeat it:</p><pre>{html.escape(command)}</pre>{table(('setting', 'value'), facts)}"
+        f"<p>To reproduce the run:</p><pre>{html.escape(command)}</pre>{table(('setting', 'value'), facts)}"
         f"<h3>Phases</h3>{table(('phase', 'seconds', 'passes over X', 'iterations'), phases)}"
     )
 
 
 def _courses(results: list[Result], names: list[str]) -> str:
-    """Best error so far against passes over X, which cost every method the same."""
+    """Smallest error so far against passes over X, which cost the same for every method."""
     lines = []
     for name, result in zip(names, results):
         c = result.certificate
@@ -389,8 +391,8 @@ def _courses(results: list[Result], names: list[str]) -> str:
         points = [(row.passes, float(error), row.seconds) for row, error in zip(rows, best)]
         lines += [Line(name, points, c.lower_bound * unit)] if points else []
     if not lines:
-        return "<p>No run made iterations: the starts were the answers already.</p>"
-    return _drawn(lines, "passes over X", "The smallest error so far, from the first factors of the data on.")
+        return "<p>No run needed iterations: the starts were already the solutions.</p>"
+    return _drawn(lines, "passes over X", "The smallest error so far, beginning with the first factors of the data.")
 
 
 def _comparison(results: list[Result], names: list[str]) -> str:
@@ -413,7 +415,7 @@ def _comparison(results: list[Result], names: list[str]) -> str:
     verdict = f"{names[best]} has the smallest error, {percent(least)} of the norm of the data; "
     verdict += f"the largest is {percent(worst)}."
     if worst - least <= 1e-4:
-        verdict = f"All errors are the same to a hundredth of a per cent: {percent(least)} of the norm."
+        verdict = f"All errors agree to a hundredth of a percent: {percent(least)} of the norm."
     return (
         _section("Verdict", f'<p class="verdict">{html.escape(verdict)}</p>{table(heads, rows)}')
         + _section("How the errors fell", _courses(results, names))

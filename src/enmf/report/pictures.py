@@ -1,6 +1,6 @@
-"""Pictures without a plotting library: arrays as PNG data addresses, curves as SVG.
+"""Images without a plotting library: arrays as PNG data URLs, curves as SVG.
 
-An SVG is stretched to the room there is; the words around it are HTML, so that they keep their size on a phone.
+An SVG is stretched to the available width; the labels around it are HTML, so that they keep their size on a phone.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ import numpy as np
 
 from enmf.report.numbers import growing_ticks, ticks
 
-# dark blue over green to yellow, readable on light and on dark paper and in grey
+# from dark blue through green to yellow: readable on a light and on a dark page, and in greyscale
 COLOURS = np.array([(38, 20, 71), (48, 68, 128), (38, 116, 139), (45, 161, 124), (128, 198, 79), (246, 226, 60)], float)
-SIDE = 1000  # units of an SVG, both ways
-POINTS = 600
-LONG = 50  # iterations from which their axis is logarithmic
+SIDE = 1000  # width and height of an SVG in its own units
+POINTS = 600  # of a curve: longer ones are thinned
+LONG = 50  # iterations above which their axis is logarithmic
 
-Ticks = Sequence[tuple[float, str]]  # place, as a share of the axis, and label
+Ticks = Sequence[tuple[float, str]]  # position, as a share of the axis, and label
 
 
 def png(values: np.ndarray, top: float | None = None) -> str:
-    """A matrix, 0 to `top` or its largest entry, as an image that needs no file."""
+    """A matrix with entries from 0 to `top` (default: its largest entry) as an image in a data URL."""
     top = (float(values.max()) if values.size else 0.0) if top is None else top
     level = np.clip(values / top if top > 0 else np.zeros(values.shape), 0.0, 1.0) * (len(COLOURS) - 1)
     below = np.minimum(level.astype(int), len(COLOURS) - 2)
@@ -48,7 +48,7 @@ def png(values: np.ndarray, top: float | None = None) -> str:
 
 
 def shrunk(values: np.ndarray, rows: int) -> np.ndarray:
-    """At most `rows` rows, each the mean of its neighbours."""
+    """At most `rows` rows, each the mean of neighbouring ones."""
     if len(values) <= rows:
         return values
     edges = np.linspace(0, len(values), rows + 1).astype(int)[:-1]
@@ -56,20 +56,20 @@ def shrunk(values: np.ndarray, rows: int) -> np.ndarray:
 
 
 def colour_bar(low: str, high: str) -> str:
-    """What the colours of a heat map mean."""
+    """The legend of a heat map: its colour scale."""
     stops = ", ".join("#{:02x}{:02x}{:02x}".format(*colour.astype(int)) for colour in COLOURS)
     scale = f'<i style="background: linear-gradient(to right, {stops})"></i>'
     return f'<p class="scale soft">{html.escape(low)}{scale}{html.escape(high)}</p>'
 
 
 def heat_map(values: np.ndarray, words: str, x: Ticks, y: Ticks, top: float | None = None) -> str:
-    """A matrix as colours, with names on its axes."""
+    """A matrix as colours, with labels on its axes."""
     image = f'<img alt="{html.escape(words)}" src="{png(values, top)}">'
     return framed(image, x, y, "heat")
 
 
 def framed(picture: str, x: Ticks, y: Ticks, kind: str = "") -> str:
-    """A picture that fills its frame, with words below and on the left."""
+    """An image that fills its frame, with labels below and on the left."""
     room = max((len(label) for _, label in y), default=0) + 1
     left = "".join(f'<span class="y" style="top:{100 * at:.2f}%">{html.escape(label)}</span>' for at, label in y)
     below = "".join(_below(at, label) for at, label in x)
@@ -77,7 +77,7 @@ def framed(picture: str, x: Ticks, y: Ticks, kind: str = "") -> str:
 
 
 def _below(at: float, label: str) -> str:
-    """A label below the picture: those at its ends stay inside of them."""
+    """A label below the image; those at its ends stay inside the frame."""
     side = " first" if at < 0.04 else " last" if at > 0.96 else ""
     return f'<span class="x{side}" style="left:{100 * at:.2f}%">{html.escape(label)}</span>'
 
@@ -106,7 +106,7 @@ def _level(y: float) -> str:
 
 
 def _polyline(k: int, x: Iterable[float], y: Iterable[float]) -> str:
-    """A run, as shares of the frame from the left and from the top; one point is drawn as a dot."""
+    """A run; x and y are shares of the frame from the left and from the top. A single point is drawn as a dot."""
     places = [f"{SIDE * a:.1f},{SIDE * b:.1f}" for a, b in zip(x, y)]
     places = places * 2 if len(places) == 1 else places
     return f'<polyline class="run run{k % 6}" points="{" ".join(places)}"/>'
@@ -114,7 +114,7 @@ def _polyline(k: int, x: Iterable[float], y: Iterable[float]) -> str:
 
 @dataclass(frozen=True)
 class Line:
-    """The course of a run: (step, error, seconds) each, and the bound of the error, 0 where it is not known."""
+    """The course of a run: (step, error, seconds) per point, and the bound of the error, 0 if it is not known."""
 
     name: str
     points: list[tuple[float, float, float]] = field(repr=False)
@@ -122,7 +122,7 @@ class Line:
 
 
 def chart(lines: list[Line], steps: str, words: str) -> str:
-    """Error against steps. Drawn here, so that it prints and needs no script; the script adds hover and zoom."""
+    """Error against steps. Drawn here, so that it prints and works without the script, which adds hover and zoom."""
     lines = [Line(line.name, _thinned(line.points), line.bound) for line in lines]
     last = max(point[0] for line in lines for point in line.points)
     log = last > LONG
@@ -160,14 +160,14 @@ def chart(lines: list[Line], steps: str, words: str) -> str:
         f'<div class="course"><p class="soft">error, % of ‖X‖</p>'
         f"{framed(opening + ''.join(out), [(across(step), label) for step, label in x], y)}"
         f'<p class="soft under">{html.escape(steps)}{scale}</p>{_keys(lines)}'
-        '<p class="readout soft" aria-live="polite">Move over the curve to read it; drag to look closer.</p>'
-        '<div class="tools"><button type="button" class="in">Closer to the end</button>'
+        '<p class="readout soft" aria-live="polite">Move over the curve to read values; drag to zoom in.</p>'
+        '<div class="tools"><button type="button" class="in">Zoom to the end</button>'
         '<button type="button" class="all">Show all</button></div></div>'
     )
 
 
 def y_range(lines: list[Line]) -> tuple[float, float, list[float]]:
-    """Ends of the axis of errors, and the bounds in it: one that is far below would hide the descent."""
+    """Ends of the error axis, and the bounds it includes: one that is far below would hide the descent."""
     errors = [point[1] for line in lines for point in line.points]
     low, high = min(errors), max(errors)
     near = sorted({line.bound for line in lines if line.bound > 0 and low - line.bound <= 2 * (high - low)})

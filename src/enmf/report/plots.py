@@ -1,6 +1,6 @@
-"""Pictures, with matplotlib where it is installed: components, the ranks of a sweep, the clustergram of a consensus.
+"""Plots with matplotlib, if it is installed: components, the ranks of a sweep, the clustergram of a consensus.
 
-Every function draws into given axes or makes a figure, and returns the axes; nothing is shown or saved.
+Every function draws into the given axes or makes a figure, and returns the axes; nothing is shown or saved.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from enmf.api.rank import RankSelection
 
 KINDS = ("bar", "image", "heatmap", "spectrum")
-COLUMNS = 5  # pictures side by side
+COLUMNS = 5  # plots side by side
 
 
 def pyplot() -> Any:
-    """matplotlib.pyplot, or a message that names the remedy."""
+    """matplotlib.pyplot, or an error that says how to install it."""
     try:
         from matplotlib import pyplot as plt
     except ImportError:
-        raise ImportError("pictures need matplotlib: pip install matplotlib") from None
+        raise ImportError("plots need matplotlib: pip install matplotlib") from None
     return plt
 
 
@@ -39,20 +39,20 @@ def plot_components(
     ----------
     model : Result, estimator, pair (U, V) or array of shape (r, m)
     kind : {"bar", "image", "heatmap", "spectrum"}
-        "bar": the n largest features of each component. "image": each component as a picture of `image_shape`.
-        "heatmap": all components in one picture. "spectrum": each component as a curve over the features (over the
-        names where they are numbers).
+        "bar": the n largest features of each component. "image": each component as an image of `image_shape`.
+        "heatmap": all components in one image. "spectrum": each component as a curve over the features (over the
+        names if they are numbers).
     names : sequence of str, optional
         Names of the features. Default: those of the DataFrame that was factorized, or numbers.
     image_shape : (int, int), optional
-        Height and width. Default: square, where the number of features is.
+        Height and width. Default: square, if the number of features is a square.
     n : int
-        Features of "bar".
+        Number of features for "bar".
 
     Returns
     -------
     matplotlib axes
-        An array with one for each component; a single one for "heatmap".
+        An array with one entry per component; a single one for "heatmap".
     """
     check_choice("kind", kind, list(KINDS))
     plt = pyplot()
@@ -78,13 +78,13 @@ def plot_components(
 
 
 def plot_ranks(selection: RankSelection, axes: Any = None) -> Any:
-    """Error and bound, held-out error and stability against the rank, the suggestion marked."""
+    """Error and bound, held-out error and stability against the rank, with the suggested rank marked."""
     if axes is None:
         _, axes = pyplot().subplots(3, 1, figsize=(6, 8), sharex=True, layout="constrained")
     table, ranks = selection.table, selection.table.index.to_numpy()
     fit, held, stable = axes
     fit.plot(ranks, table["error"], "o-", label="error reached")
-    fit.plot(ranks, table["bound"], "--", label="no factorization is below (SVD)")
+    fit.plot(ranks, table["bound"], "--", label="lower bound (SVD)")
     fit.set_ylabel("||X - U Vᵀ||")
     fit.legend()
     held.errorbar(ranks, 100 * table["held_out"], 100 * table["held_out_se"], fmt="o-", capsize=3)
@@ -98,7 +98,7 @@ def plot_ranks(selection: RankSelection, axes: Any = None) -> Any:
 
 
 def plot_clustergram(consensus: Consensus, axes: Any = None) -> Any:
-    """Distances between all components of all runs, cluster by cluster, and the local density that outliers exceed."""
+    """Distances between all components of all runs, by cluster, and a histogram of the density that marks outliers."""
     if axes is None:
         _, axes = pyplot().subplots(1, 2, figsize=(9, 4.5), layout="constrained")
     order = np.lexsort([consensus.density, consensus.labels, consensus.labels < 0])
@@ -150,12 +150,12 @@ def _image_shape(features: int, shape: tuple[int, int] | None) -> tuple[int, int
     height, width = (side, side) if shape is None else shape
     if height * width != features:
         remedy = "give image_shape=(height, width)" if shape is None else f"image_shape is {height} x {width}"
-        raise ValueError(f"components have {features} features, which is no such picture: {remedy}")
+        raise ValueError(f"components have {features} features, which do not fill an image: {remedy}")
     return height, width
 
 
 def _numbers(labels: list[str]) -> np.ndarray:
-    """The names as numbers where they increase, else their places."""
+    """The names as numbers if these increase, else their positions."""
     try:
         found = np.array([float(label) for label in labels])
     except ValueError:

@@ -1,4 +1,4 @@
-"""Tables of the page."""
+"""HTML tables of the page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from enmf.report.numbers import column
 
 
 def table(heads: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> str:
-    """A table that a click on its heads sorts; numbers of a column have the same number of decimals."""
+    """A table that sorts by a click on a heading; the numbers of a column have the same number of decimals."""
     columns = [_cells(list(held)) for held in zip(*rows)]
     head = "".join(f'<th scope="col"><button type="button">{html.escape(name)}</button></th>' for name in heads)
     body = "".join(f"<tr>{''.join(row)}</tr>" for row in zip(*columns))

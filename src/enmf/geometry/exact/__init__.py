@@ -1,4 +1,4 @@
-"""Exact nonnegative factorizations: known ones, unknown ones, separable ones (paper, appendix A)."""
+"""Exact nonnegative factorizations: how they relate, how to find one, separable data (paper, appendix A)."""
 
 from enmf.geometry.exact.orthant import OrthantTransform, transform_to_orthant
 from enmf.geometry.exact.relation import Transform, relate, svd_factors

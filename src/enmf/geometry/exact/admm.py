@@ -4,8 +4,8 @@
     subject to  W1 = W R1,   W2 = [W11 L; W12 L⁻¹],   W3 = W2 R2ᵀ,   R1, R2 orthogonal,  L > 0 diagonal
 
 with W = [U; V] and scaled duals M, N, P of the three constraints. (The paper writes R2 where this file has R2ᵀ, so
-that A = R1 L R2ᵀ as in its eq. gen_2.) Every update is closed but that of L, one quartic for each lambda. W is first
-divided by its mean absolute entry: the weights rho, gamma and t have no unit then, and 1 serves for all of them.
+that A = R1 L R2ᵀ as in its eq. gen_2.) Every update has a closed form except that of L, one quartic per lambda. W is
+first divided by its mean absolute entry: the weights rho, gamma and t then have no unit, and 1 works for all of them.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class GeneralAdmm:
         self.iterations += 1
 
     def negative_share(self) -> float:
-        """Of the point (U A, V A⁻ᵀ) itself, not of W3."""
+        """Negative share of the point (U A, V A⁻ᵀ) itself, not of W3."""
         return negative_share(self.W @ self.R1 * self._scaling() @ self.R2.T)
 
     def _scaling(self) -> np.ndarray:
@@ -72,7 +72,7 @@ def positive_root(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray, st
     """The minimizer over x > 0 of a/2 x² - b x + d/2 x⁻² - c x⁻¹, that is a positive root of a x⁴ - b x³ + c x - d = 0.
 
     Newton's method on all columns at once, kept inside a bracket: the quartic is negative near 0 and positive far out
-    (a, d > 0). The bracket grows from the start, so where there are several roots the one next to it is found. A column
+    (a, d > 0). The bracket grows from the start, so if there are several roots, the one next to it is found. A column
     with a = 0 or d = 0 has no finite minimizer and keeps its value.
     """
     x, solvable = start.copy(), (a > 0) & (d > 0)

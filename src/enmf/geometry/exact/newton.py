@@ -3,18 +3,18 @@
     minimize  f(A) = 1/2 ||min(0, U A)||² + 1/2 ||min(0, V A⁻ᵀ)||²        over invertible A
 
 In the coordinates A (I + D) both halves are linear in D to first order, P (I + D) and Q (I - Dᵀ) with P = U A and
-Q = V A⁻ᵀ, and only their negative entries count: a least-squares problem for D, damped as by Levenberg and Marquardt
-and solved by conjugate gradients with products of P and Q alone. The ADMM creeps where the solution is unique; these
-steps converge quadratically there, from a start in the right basin, which the ADMM gives.
+Q = V A⁻ᵀ, and only their negative entries count: a least-squares problem for D, with Levenberg-Marquardt damping,
+solved by conjugate gradients that need only products with P and Q. The ADMM is slow where the solution is unique;
+there these steps converge quadratically from a start in the right basin, which the ADMM provides.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-ROUNDING = 1e-14  # root of the squared negative part over the whole: below it the point is nonnegative
+ROUNDING = 1e-14  # norm of the negative part over that of the whole, below which the point is nonnegative
 
-PATIENCE = 10  # steps in which f must halve, or the basin is not the right one
+PATIENCE = 10  # steps within which f must halve; otherwise the basin is the wrong one
 
 
 def refine(U: np.ndarray, V: np.ndarray, A: np.ndarray, max_iter: int = 100) -> tuple[np.ndarray, int]:
@@ -51,8 +51,8 @@ def refine(U: np.ndarray, V: np.ndarray, A: np.ndarray, max_iter: int = 100) -> 
 def balanced(U: np.ndarray, V: np.ndarray, A: np.ndarray) -> np.ndarray:
     """A with its columns scaled such that those of U A and V A⁻ᵀ are equally long.
 
-    The scale of a column changes no sign, but it changes what a negative entry counts: without this the distance could
-    be lowered by making the factor that has negative entries small.
+    The scale of a column changes no sign, but it changes how much a negative entry counts: without balancing, the
+    distance could be lowered by shrinking the factor that has negative entries.
     """
     u, v = np.linalg.norm(U @ A, axis=0), np.linalg.norm(V @ np.linalg.inv(A).T, axis=0)
     ratio = np.divide(v, u, out=np.ones_like(u), where=(u > 0) & (v > 0))
@@ -60,7 +60,7 @@ def balanced(U: np.ndarray, V: np.ndarray, A: np.ndarray) -> np.ndarray:
 
 
 def _solve(P: np.ndarray, Q: np.ndarray, gradient: np.ndarray, damping: float) -> np.ndarray:
-    """(H + damping) D = gradient by conjugate gradients, with H the Gauss-Newton matrix; units of H's mean diagonal."""
+    """(H + damping) D = gradient by conjugate gradients; H is the Gauss-Newton matrix, its mean diagonal the unit."""
     negative_P, negative_Q = (P < 0).astype(float), (Q < 0).astype(float)
     r = len(gradient)
     shift = damping * (_squares(P[negative_P.any(axis=1)]) + _squares(Q[negative_Q.any(axis=1)])) / r**2

@@ -1,10 +1,10 @@
-"""Toward the nonnegative orthant without leaving the product: U A >= 0 and V A⁻ᵀ >= 0 (paper, appendix A, eq. 5).
+"""Toward the nonnegative orthant with the product unchanged: U A >= 0 and V A⁻ᵀ >= 0 (paper, appendix A, eq. 5).
 
 kind "rotation"  A orthogonal: Algorithm 1 of the paper, phase 2 of the exterior method
 kind "general"   A = R1 L R2ᵀ: from that rotation, rounds of the generalized ADMM (`admm.py`), each followed by an
-                 attempt to finish with Gauss-Newton steps (`newton.py`); the best point of all is kept
+                 attempt to finish with Gauss-Newton steps (`newton.py`); the best point overall is kept
 
-Distance zero means an exact nonnegative factorization of U Vᵀ. To find one is NP-hard in general, so a positive
+Distance zero means an exact nonnegative factorization of U Vᵀ. Finding one is NP-hard in general, so a positive
 distance proves nothing.
 """
 
@@ -27,27 +27,27 @@ from enmf.problem.validation.numbers import check_choice, check_count, make_rng
 
 KINDS = ("rotation", "general")
 ROUND = 250  # ADMM iterations between two attempts to finish
-LOOK = 25  # ADMM iterations between two looks at the distance
-NONNEGATIVE = 1e-13  # relative distance that is rounding
+LOOK = 25  # ADMM iterations between two measurements of the distance
+NONNEGATIVE = 1e-13  # relative distance that counts as rounding
 
 
 @dataclass(frozen=True)
 class OrthantTransform:
-    """Factors near the orthant with the product of the given ones.
+    """Factors near the nonnegative orthant with the same product as the given ones.
 
     Attributes
     ----------
     U, V : ndarray
         U A and V A⁻ᵀ.
     distance : float
-        Sum of the absolute negative entries of both.
+        Sum of the absolute values of the negative entries of both.
     relative_distance : float
-        The same over the sum of all absolute entries: free of units.
+        The same over the sum of all absolute entries; it has no unit.
     transform : Transform
         A = R1 diag(L) R2ᵀ; also as `R1`, `L`, `R2`.
     kind : str
     iterations : int
-        Of the rotation and of the general ADMM together.
+        Of the rotation and the general ADMM together.
     newton_steps : int
     """
 
@@ -74,7 +74,7 @@ class OrthantTransform:
 
     @property
     def nonnegative(self) -> bool:
-        """Whether what is below zero is rounding."""
+        """Whether the negative entries are only rounding."""
         return self.relative_distance <= NONNEGATIVE
 
     def __repr__(self) -> str:
@@ -94,11 +94,11 @@ def transform_to_orthant(
     U, V : array-like of shape (n, r) and (m, r)
         Usually `enmf.exact.svd_factors(X, rank)`. Entries may be negative.
     kind : {"general", "rotation"}
-        Transforms to choose from: all invertible ones, or the orthogonal ones. The distance of the general one is
+        Set of transforms: all invertible matrices, or the orthogonal ones. The distance of the general transform is
         never above that of the rotation.
     start : {"spread", "identity", "random"}, (U, V) or Result
-        Start of the rotation, by name; or nonnegative factors whose product is near, for kind "general": the steps
-        begin at the transform that comes nearest to them. So an approximate factorization becomes an exact one.
+        Start of the rotation, by name; or, for kind "general", nonnegative factors with a similar product: the steps
+        begin at the transform that comes closest to them. This turns an approximate factorization into an exact one.
     max_iter : int
         Largest number of ADMM iterations (the rotation gets at most 200 of them).
     random_state : int, RandomState, Generator or None
@@ -130,14 +130,14 @@ def transform_to_orthant(
 
 
 def _transform_near(U: np.ndarray, V: np.ndarray, start: Any, kind: str) -> np.ndarray:
-    """The A with U A nearest to the U of the start."""
+    """The A with U A closest to the U of the start."""
     U0, V0 = check_pair(start, "start")
     check_same_sides((U, V), (U0, V0), same_rank=True)
     if kind == "rotation":
-        raise ValueError("factors as start need kind='general'; a rotation starts from a name")
+        raise ValueError("factors as start need kind='general'; with kind='rotation' the start is a name")
     found = transform_between(U, V, U0, V0)
     if found is None:
-        raise ValueError("no transform leads to the start: its U or the given one has linearly dependent columns")
+        raise ValueError("no transform leads to the start: its U or the given U has linearly dependent columns")
     return found.A
 
 
@@ -150,7 +150,7 @@ def _transform(
     max_iter: int,
     rng: np.random.Generator,
 ) -> OrthantTransform:
-    # an SVD leaves the signs of its pairs open; the rotation wants columns that lean to the positive side
+    # an SVD leaves the signs of its pairs open; the rotation needs columns that are mostly positive
     signs = np.where(U.sum(axis=0) / _size(U) + V.sum(axis=0) / _size(V) < 0, -1.0, 1.0)
     found = rotate(U * signs, V * signs, start=start, max_iter=min(max_iter, 200), rng=rng)
     rotation = signs[:, None] * found.R.astype(np.float64)
@@ -158,7 +158,7 @@ def _transform(
     steps = 0
     iterations = found.iterations
     if kind == "general" and best.share > NONNEGATIVE:
-        # the rotation leaves U and V at the scale they came with; the general transform may choose it
+        # the rotation keeps the scale of U and V as given; the general transform may choose it
         c = np.sqrt(_size(V) / _size(U))
         admm = GeneralAdmm(U * c, V / c, rotation)
         candidates = (A * c for A in _rounds(admm, max_iter - found.iterations))
@@ -175,7 +175,7 @@ def _transform(
 
 
 def _rounds(admm: GeneralAdmm, max_iter: int) -> Iterator[np.ndarray]:
-    """The transform with the least negative share of each round of ADMM iterations."""
+    """The transform with the smallest negative share in each round of ADMM iterations."""
     while admm.iterations < max_iter:
         best, least = admm.A, np.inf
         end = min(admm.iterations + ROUND, max_iter)
@@ -189,7 +189,7 @@ def _rounds(admm: GeneralAdmm, max_iter: int) -> Iterator[np.ndarray]:
 
 
 class _Best:
-    """The transform of least distance so far."""
+    """The transform with the smallest distance so far."""
 
     def __init__(self, U: np.ndarray, V: np.ndarray, rotation: np.ndarray) -> None:
         self.U, self.V = U, V
@@ -207,7 +207,7 @@ class _Best:
     def result(self, kind: str, iterations: int, steps: int) -> OrthantTransform:
         r = len(self.A)
         rotated = self.A is self.rotation
-        # the SVD of an orthogonal matrix is not determined; R1 = I and R2 = Rᵀ is the plain way to write it
+        # the SVD of an orthogonal matrix is not unique; R1 = I and R2 = Rᵀ is its simplest form
         transform = Transform(np.eye(r), np.ones(r), self.A.T.copy()) if rotated else Transform.of(self.A)
         U, V = self._apply(self.A)
         return OrthantTransform(U, V, self.distance, self.share, transform, kind, iterations, steps)

@@ -1,6 +1,6 @@
 """From one pair of factors to another with the same product (paper, appendix A, eqs. gen_1 to gen_4).
 
-If U1 V1ᵀ = U2 V2ᵀ and all four have full column rank, there is one invertible A with
+If U1 V1ᵀ = U2 V2ᵀ and all four have full column rank, there is exactly one invertible A with
 
     U2 = U1 A,   V2 = V1 A⁻ᵀ,       A = R1 L R2ᵀ  (its SVD: R1, R2 orthogonal, L > 0 diagonal)
 
@@ -34,7 +34,7 @@ class Transform:
     L : ndarray of shape (r,)
         Positive, decreasing.
     delta_u, delta_v : float
-        ||U2 - U1 A|| / ||U2|| and ||V2 - V1 A⁻ᵀ|| / ||V2||: zero where the transform explains the second pair.
+        ||U2 - U1 A|| / ||U2|| and ||V2 - V1 A⁻ᵀ|| / ||V2||: zero if the transform explains the second pair.
     """
 
     R1: np.ndarray
@@ -63,7 +63,7 @@ class Transform:
 
 
 def svd_factors(X: Any, rank: int, *, random_state: Any = 0) -> tuple[np.ndarray, np.ndarray]:
-    """U S^1/2 and V S^1/2 of the truncated SVD: the factors that the exterior method starts from.
+    """U S^1/2 and V S^1/2 of the truncated SVD: the factors from which the exterior method starts.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def svd_factors(X: Any, rank: int, *, random_state: Any = 0) -> tuple[np.ndarray
 
 
 def relate(first: Any, second: Any) -> Transform:
-    """The transform that takes the first pair of factors to the second one.
+    """The transform that maps the first pair of factors to the second.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def relate(first: Any, second: Any) -> Transform:
     Returns
     -------
     Transform
-        Its `delta_u` and `delta_v` say how well it does: both are zero exactly where the products agree.
+        Its `delta_u` and `delta_v` measure how well it does: both are zero if and only if the products agree.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Separable data: X = U Vᵀ where U contains, up to scale and order, the rows of the identity.
 
-Then r rows of X are the columns of V themselves, every other row is a nonnegative combination of them, and exact NMF is
-easy: successive projection (`initializations/spa.py`) finds these rows. The same holds for Xᵀ. The paper's exact sets
-are of this kind (the first 50 rows of U are the identity); data from `enmf.datasets.make_exact` are not.
+Then r rows of X are the columns of V up to scale, every other row is a nonnegative combination of them, and exact NMF
+is easy: successive projection (`src/enmf/starts/spa.py`) finds these rows. The same holds for Xᵀ. The paper's exact
+sets are of this kind (the first 50 rows of U are the identity); data from `enmf.datasets.make_exact` are not.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class Separability:
     Attributes
     ----------
     separable : bool
-        Whether the better of the two sides explains X up to `tol`.
+        Whether the better of the two sides explains X to within `tol`.
     side : {"rows", "columns"}
         Whether the pure entries are rows or columns of X.
     anchors : tuple of int
         Their positions.
     relative_error : float
-        ||X - U Vᵀ|| / ||X|| with V those rows (or U those columns) and the other factor solved for.
+        ||X - U Vᵀ|| / ||X||, where V consists of those rows (or U of those columns) and the other factor is solved for.
     U, V : ndarray
         That factorization.
     tol : float
@@ -54,15 +54,15 @@ def separability(X: Any, rank: int, *, tol: float = 1e-6) -> Separability:
     """Test whether X is separable: whether r of its rows (or columns) generate all others.
 
     Successive projection finds the generating rows of every separable X whose generators are linearly independent
-    (Araújo et al. 2001; Gillis and Vavasis 2014, theorem 3, also under little noise). So for exact data of that rank
-    the answer no is as good as the answer yes; for noisy data it means "not up to this tolerance".
+    (Araújo et al. 2001; Gillis and Vavasis 2014, theorem 3, also under small noise). So for exact data of that rank
+    the answer "no" is as reliable as "yes"; for noisy data it means "not to within this tolerance".
 
     Parameters
     ----------
     X : array-like or scipy sparse matrix of shape (n, m)
     rank : int
     tol : float
-        Relative error up to which X counts as explained.
+        Largest relative error at which X counts as explained.
 
     Examples
     --------
