@@ -8,16 +8,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import paper
 import slow
-from enmf.bench import paper
-from enmf.bench.__main__ import main
 from enmf.bench.data import matrix
-from enmf.bench.paper import published, views
-from enmf.bench.paper.case import Case, Reproduction
-from enmf.bench.paper.claims import CLAIMS, judge
-from enmf.bench.paper.claims.claim import by, listed, span, verdict
-from enmf.bench.paper.complexity import slope
-from enmf.bench.paper.runs import LETTER, OPPONENTS
+from paper import published, views
+from paper.case import Case, Reproduction
+from paper.claims import CLAIMS, judge
+from paper.claims.claim import by, listed, span, verdict
+from paper.complexity import slope
+from paper.runs import LETTER, OPPONENTS
+from reproduce import app
+
+
+def main(arguments):
+    return app(arguments, standalone_mode=False) or 0
 
 
 def table(folder, name):
@@ -40,7 +44,7 @@ def check_contest(rows, X, rank, opponents):
 
 
 def test_synthetic_end_to_end(tmp_path, capsys):
-    arguments = ["reproduce", "table", "3", "--size", "tiny", "--out", str(tmp_path), "--threads", "1"]
+    arguments = ["table", "3", "--size", "tiny", "--out", str(tmp_path), "--threads", "1"]
     docs = tmp_path / "paper.md"
     assert main([*arguments, "--docs", str(docs)]) == 0
     rows = table(tmp_path, "synthetic")
@@ -52,7 +56,7 @@ def test_synthetic_end_to_end(tmp_path, capsys):
     assert "nmf-admm" in page
     assert "http" not in page.replace("http://www.w3.org", "")  # offline: it refers to nothing
     about = table(tmp_path, "about")
-    assert about[0]["command"] == "python -m enmf.bench reproduce synthetic --size tiny --threads 1"
+    assert about[0]["command"] == "python benchmarks/reproduce.py synthetic --size tiny --threads 1"
     words = docs.read_text()
     assert words.count("## Claim ") == len(CLAIMS)
     assert "not run" in words  # the other tables are not there
@@ -64,9 +68,9 @@ def test_synthetic_end_to_end(tmp_path, capsys):
 
 def test_verb_end_to_end(tmp_path, real_data):
     X = real_data("verb").toarray()
-    assert main(["reproduce", "real", "--size", "tiny", "--out", str(tmp_path), "--threads", "1"]) == 0
+    assert main(["real", "--size", "tiny", "--out", str(tmp_path), "--threads", "1"]) == 0
     check_contest(table(tmp_path, "real"), X, 5, (*OPPONENTS, "anls-bpp"))
-    assert main(["reproduce", "bounds", "--size", "tiny", "--out", str(tmp_path)]) == 0
+    assert main(["bounds", "--size", "tiny", "--out", str(tmp_path)]) == 0
     (row,) = table(tmp_path, "bounds")
     assert float(row["bound"]) == pytest.approx(slow.bound(X, 10), rel=1e-6)
     assert views.below_bound(row)  # the paper's 13.59

@@ -3,16 +3,12 @@
 python -m enmf.bench equal-time --data digits --rank 10 --methods hals e-hals --out digits.csv
 python -m enmf.bench equal-error --data verb --rank 20 --methods all --starts nine --out verb.csv
 python -m enmf.bench show verb.csv
-python -m enmf.bench reproduce "table 4" --size small
-python -m enmf.bench reproduce --list
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -43,67 +39,11 @@ def main(arguments: list[str] | None = None, prog: str = "python -m enmf.bench")
         command.add_argument("--out", default=None, help="CSV file; rows it has already are not made again")
     show = commands.add_parser("show", help="summarize a table")
     show.add_argument("file")
-    paper = commands.add_parser("reproduce", help="the paper's tables and figures beside ours")
-    paper.add_argument("name", nargs="*", default=["all"], help="all, a name, or one of the paper's: table 4, figure 2")
-    paper.add_argument("--size", choices=("tiny", "small", "paper"), default="small")
-    paper.add_argument("--out", default=str(Path("benchmarks") / "paper"), help="folder of tables, figures and page")
-    paper.add_argument("--threads", type=int, default=None)
-    paper.add_argument("--minutes", type=float, default=float("inf"), help="begin no case after this; it goes on later")
-    paper.add_argument("--again", action="store_true", help="forget the rows that are there")
-    paper.add_argument("--list", action="store_true", help="run nothing: names, cases that are there, their seconds")
-    paper.add_argument("--page-only", action="store_true", help="run nothing: figures, page and docs from the tables")
-    paper.add_argument("--docs", default=None, help="markdown file to write the claims to, as docs/paper.md")
     options = parser.parse_args(arguments)
-    if options.command == "reproduce":
-        return reproduce(options)
     if options.command == "show":
         print_summary(Table(options.file))
         return 0
     return _run(options)
-
-
-def reproduce(options: argparse.Namespace) -> int:
-    """Tables, then what is made from them."""
-    from enmf.bench import paper
-
-    folder = Path(options.out)
-    try:
-        chosen = paper.find(" ".join(options.name))
-    except ValueError as problem:
-        print(problem, file=sys.stderr)
-        return 2
-    if options.list:
-        _list(paper.overview(chosen, options.size, folder))
-        return 0
-    done = True
-    if not options.page_only:
-        done = paper.run(
-            chosen,
-            options.size,
-            folder,
-            threads=options.threads,
-            seconds=60.0 * options.minutes,
-            again=options.again,
-        )
-    paper.show(chosen, options.size, folder)
-    print(paper.write_page(options.size, folder))
-    if options.docs:
-        print(paper.write_claims(options.docs, options.size, folder))
-    if not done:
-        print("the time was up: the same command goes on from here")
-    return 0
-
-
-def _list(lines: list[dict[str, Any]]) -> None:
-    shown = RichTable()
-    for head in ("name", "shows", "cases", "seconds", "longest case"):
-        shown.add_column(head, justify="right" if head in ("cases", "seconds") else "left")
-    for line in lines:
-        count = f"{line['done']} of {line['cases']}"
-        shown.add_row(line["name"], line["shows"], count, f"{line['seconds']:.0f}", line["longest"])
-    shown.add_section()
-    shown.add_row("all", "", "", f"{sum(line['seconds'] for line in lines):.0f}", "")
-    Console().print(shown)
 
 
 class _Raw(argparse.RawDescriptionHelpFormatter):

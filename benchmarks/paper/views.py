@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 from scipy.stats import ttest_rel
 
-from enmf.bench.paper.ablation import FIXED_STEP, RANDOMIZED, SIXTH, STRATEGIES
-from enmf.bench.paper.complexity import FORMULA, slope
-from enmf.bench.paper.published import figure, figures, said
-from enmf.bench.paper.runs import LETTER, OPPONENTS
-from enmf.bench.paper.tidy import number
+from paper.ablation import FIXED_STEP, RANDOMIZED, SIXTH, STRATEGIES
+from paper.complexity import FORMULA, slope
+from paper.published import figure, figures, said
+from paper.runs import LETTER, OPPONENTS
+from paper.tidy import number
 
 Rows = list[dict[str, str]]
 ALL = ("enmf", LETTER, *OPPONENTS)

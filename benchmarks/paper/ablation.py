@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from enmf.bench.paper.case import Case, Row, reproduces
-from enmf.bench.paper.contests import REAL
-from enmf.bench.paper.runs import LETTER, bound_of, facts, problem, run, warm
 from enmf.bench.protocols import Goal
+from paper.case import Case, Row, reproduces
+from paper.contests import REAL
+from paper.runs import LETTER, bound_of, facts, problem, run, warm
 
 STRATEGIES = (
     "feasibility+hals",

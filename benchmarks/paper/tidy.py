@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from enmf.bench.paper.case import Row
+from paper.case import Row
 
 
 class Tidy:

@@ -7,10 +7,10 @@ from functools import partial
 
 from enmf.bench import figures
 from enmf.bench.data import matrix
-from enmf.bench.paper.case import Case, Row, reproduces
-from enmf.bench.paper.contests import REAL, SNRS
-from enmf.bench.paper.runs import LETTER, bound_of, facts, problem, run, warm
 from enmf.bench.protocols import Goal
+from paper.case import Case, Row, reproduces
+from paper.contests import REAL, SNRS
+from paper.runs import LETTER, bound_of, facts, problem, run, warm
 
 FEASIBLE = {"verb": (10, 20, 40, 80), "face": (5, 10, 20)}
 

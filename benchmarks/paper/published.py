@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import NamedTuple
 
-from enmf.bench.paper.tidy import number
+from paper.tidy import number
 
 PROSE = ("claim", "from", "to")  # quantities of a claim in words
 
@@ -15,7 +15,7 @@ PROSE = ("claim", "from", "to")  # quantities of a claim in words
 @cache
 def _all() -> tuple[list[dict[str, str]], list[dict[str, str]]]:
     """Figures of tables, and claims in words."""
-    with (files("enmf.bench.paper") / "figures.csv").open(encoding="utf-8") as file:
+    with (Path(__file__).parent / "figures.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     return [row for row in rows if row["quantity"] not in PROSE], [row for row in rows if row["quantity"] in PROSE]
 

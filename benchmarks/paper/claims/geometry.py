@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from enmf.bench.paper import views
-from enmf.bench.paper.claims.claim import HOLDS, NOT, Found, Tables, by, claim, place, share, span, value, verdict
-from enmf.bench.paper.published import figures, said
-from enmf.bench.paper.runs import LETTER, OPPONENTS
-from enmf.bench.paper.tidy import number
-from enmf.bench.paper.views import Rows, fmt, pick
+from paper import views
+from paper.claims.claim import HOLDS, NOT, Found, Tables, by, claim, place, share, span, value, verdict
+from paper.published import figures, said
+from paper.runs import LETTER, OPPONENTS
+from paper.tidy import number
+from paper.views import Rows, fmt, pick
 
 STATIONARY = ("converged", "exact", "global_optimum")
 EXACT = 1e-10  # relative distance from the orthant that is rounding

@@ -19,14 +19,14 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from enmf import parallel
-from enmf.bench.paper.ablation import STRATEGIES, strategy_options
-from enmf.bench.paper.case import Case, Row, reproduces
-from enmf.bench.paper.runs import LETTER, OPPONENTS, bound_of, facts, run, warm
 from enmf.bench.protocols import Goal
 from enmf.datasets import load
 from enmf.linalg.nnls import solve_nnls
 from enmf.problem.validation import check_problem
 from enmf.run.result import Result
+from paper.ablation import STRATEGIES, strategy_options
+from paper.case import Case, Row, reproduces
+from paper.runs import LETTER, OPPONENTS, bound_of, facts, run, warm
 
 SPLITS = 5
 Part = tuple[np.ndarray, np.ndarray]  # rows and their labels

@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from enmf.bench.paper.case import Case, Row, reproduces
-from enmf.bench.paper.contests import SNRS
-from enmf.bench.paper.runs import MET, facts, problem, run, warm
 from enmf.bench.protocols import Goal
 from enmf.certificate.certificate import kkt_residual
 from enmf.linalg.rotation import negative_share, rotate, spread
 from enmf.linalg.svd import Spectrum, truncated_svd
 from enmf.problem.state import Iterate
 from enmf.problem.validation import Problem, make_rng
+from paper.case import Case, Row, reproduces
+from paper.contests import SNRS
+from paper.runs import MET, facts, problem, run, warm
 
 
 @reproduces(

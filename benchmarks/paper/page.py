@@ -12,14 +12,14 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from enmf.bench.paper import pictures
-from enmf.bench.paper.case import REPRODUCTIONS, Reproduction
-from enmf.bench.paper.claims import CLAIMS, judge
-from enmf.bench.paper.runner import read
-from enmf.bench.paper.runs import TOL
-from enmf.bench.paper.views import VIEWS, View
 from enmf.report.page import _document, _section
 from enmf.report.tables import table as sortable
+from paper import pictures
+from paper.case import REPRODUCTIONS, Reproduction
+from paper.claims import CLAIMS, judge
+from paper.runner import read
+from paper.runs import TOL
+from paper.views import VIEWS, View
 
 STYLE = """<style>
 table.sortable td { white-space: pre; }

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from enmf.bench.paper import views
-from enmf.bench.paper.case import REPRODUCTIONS
-from enmf.bench.paper.claims.claim import CLAIMS, Tables, judge, markdown, value
-from enmf.bench.paper.runner import overview, read
-from enmf.bench.paper.runs import LETTER, TOL
-from enmf.bench.paper.views import fmt, pick, settings
+from paper import views
+from paper.case import REPRODUCTIONS
+from paper.claims.claim import CLAIMS, Tables, judge, markdown, value
+from paper.runner import overview, read
+from paper.runs import LETTER, TOL
+from paper.views import fmt, pick, settings
 
 READING = """How to read it: the Eckart-Young bound is the error of the truncated SVD; nothing of that rank is closer to
 X, so *error / bound* is at least one for everybody, and one is a proof of optimality. *Holds* means that our rows show
@@ -43,13 +43,13 @@ def write_claims(path: str | Path, size: str, folder: Path) -> Path:
     lines = [
         "# The paper's claims, one by one",
         "",
-        f"Every figure of ours on this page is taken by `enmf.bench.paper.claims` from the tables in "
+        f"Every figure of ours on this page is taken by `benchmarks/paper/claims` from the tables in "
         f"[{folder.as_posix()}/{size}]({place}/{size}); the paper's are in "
-        f"[figures.csv](../src/enmf/bench/paper/figures.csv). Tables and figures side by side: "
+        f"[figures.csv](../benchmarks/paper/figures.csv). Tables and figures side by side: "
         f"[{folder.as_posix()}/index.html]({place}/index.html).",
         "",
         "```sh",
-        f"python -m enmf.bench reproduce all --size {size} --docs docs/paper.md   # ENMF_DATA names the data folder",
+        f"python benchmarks/reproduce.py all --size {size} --docs docs/paper.md   # ENMF_DATA names the data folder",
         "```",
         "",
         *_made(tables),

@@ -8,12 +8,12 @@ from typing import Any
 
 from enmf.bench import protocols
 from enmf.bench.data import matrix
-from enmf.bench.paper.case import Row
 from enmf.bench.protocols import NINE_STARTS, Goal, Setting, equal_error, equal_time, run_to
 from enmf.bench.table import Summary, Table, summarize
 from enmf.linalg.svd import sharpen, truncated_svd
 from enmf.problem.validation import Problem, check_problem, make_rng
 from enmf.run.result import Result
+from paper.case import Row
 
 OPPONENTS = ("hals", "nmf-admm", "grad-mult", "als", "ao-admm", "a-hals", "nenmf", "fpgm", "r1d")  # the paper's nine
 THREE_STARTS = ("random-0", "random-1", "nndsvd")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from enmf.bench.paper.published import Said, said
-from enmf.bench.paper.tidy import number
-from enmf.bench.paper.views import Rows
+from paper.published import Said, said
+from paper.tidy import number
+from paper.views import Rows
 
 HOLDS, NOT, CANNOT = "holds", "does not hold", "cannot hold"
 MOST = 8  # names in a list

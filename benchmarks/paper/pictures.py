@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from enmf.bench.paper.published import figure, said
-from enmf.bench.paper.runs import MET, OPPONENTS
-from enmf.bench.paper.tidy import number
-from enmf.bench.paper.views import ALL, Rows, in_paper, pick, settings
+from paper.published import figure, said
+from paper.runs import MET, OPPONENTS
+from paper.tidy import number
+from paper.views import ALL, Rows, in_paper, pick, settings
 
 FLOOR = 1e-9  # of a relative error in a picture
 BLUE, RED, GREY, GREEN = "#0b5fa5", "#b3261e", "#5b6875", "#2f855a"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from enmf.bench.paper.claims.claim import HOLDS, NOT, Found, Tables, by, claim, place, value
-from enmf.bench.paper.complexity import FORMULA, slope
-from enmf.bench.paper.views import fmt, pick
+from paper.claims.claim import HOLDS, NOT, Found, Tables, by, claim, place, value
+from paper.complexity import FORMULA, slope
+from paper.views import fmt, pick
 
 NEAR = 0.5  # an exponent this much above the formula's is still the formula's
 

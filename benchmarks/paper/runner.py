@@ -17,8 +17,8 @@ import sklearn
 
 import enmf
 from enmf import parallel
-from enmf.bench.paper.case import Reproduction, Row
-from enmf.bench.paper.tidy import Tidy
+from paper.case import Reproduction, Row
+from paper.tidy import Tidy
 
 FOLDER = Path("benchmarks") / "paper"
 
@@ -79,7 +79,7 @@ def _note(path: Path, name: str, size: str, key: Row, spent: float, threads: int
         "date": str(datetime.date.today()),
         "machine": f"{platform.machine()}, {threads} thread{'s' if threads > 1 else ''}",
         "versions": versions(),
-        "command": f"python -m enmf.bench reproduce {name} --size {size} --threads {threads}",
+        "command": f"python benchmarks/reproduce.py {name} --size {size} --threads {threads}",
     }
     about.replace({"name": name}, [row])
 

@@ -8,12 +8,12 @@ from functools import partial
 import numpy as np
 
 from enmf.bench import figures
-from enmf.bench.paper.case import Case, Row, reproduces
-from enmf.bench.paper.runs import LETTER, OPPONENTS, bound_of, facts, problem, run, warm
 from enmf.bench.protocols import Goal
 from enmf.datasets import load, make_exact
 from enmf.geometry.equivalence import compare
 from enmf.problem.validation import check_problem
+from paper.case import Case, Row, reproduces
+from paper.runs import LETTER, OPPONENTS, bound_of, facts, problem, run, warm
 
 POINTS = 60  # rows kept of a trace
 

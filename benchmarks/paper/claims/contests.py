@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from enmf.bench.paper import views
-from enmf.bench.paper.claims.claim import (
+from enmf.bench.protocols import ROUNDING
+from paper import views
+from paper.claims.claim import (
     CANNOT,
     HOLDS,
     Found,
@@ -18,10 +19,9 @@ from enmf.bench.paper.claims.claim import (
     value,
     verdict,
 )
-from enmf.bench.paper.published import said
-from enmf.bench.paper.runs import MET, OPPONENTS
-from enmf.bench.paper.views import Rows, fmt, pick, settings
-from enmf.bench.protocols import ROUNDING
+from paper.published import said
+from paper.runs import MET, OPPONENTS
+from paper.views import Rows, fmt, pick, settings
 
 
 def best(rows: Rows, quantity: str = "error") -> dict[str, str]:

@@ -9,12 +9,12 @@ import numpy as np
 
 from enmf.bench import figures
 from enmf.bench.data import matrix
-from enmf.bench.paper.case import Case, Row, reproduces
-from enmf.bench.paper.contests import REAL, SNRS
-from enmf.bench.paper.runs import LETTER, OPPONENTS, bound_of, facts, problem, run, warm
 from enmf.bench.protocols import NINE_STARTS, Goal
 from enmf.geometry.equivalence import compare
 from enmf.geometry.exact import relate
+from paper.case import Case, Row, reproduces
+from paper.contests import REAL, SNRS
+from paper.runs import LETTER, OPPONENTS, bound_of, facts, problem, run, warm
 
 
 @reproduces(

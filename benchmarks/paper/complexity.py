@@ -10,9 +10,9 @@ from functools import partial
 
 import numpy as np
 
-from enmf.bench.paper.case import Case, Row, reproduces
-from enmf.bench.paper.runs import LETTER, problem, run, warm
 from enmf.bench.protocols import Goal
+from paper.case import Case, Row, reproduces
+from paper.runs import LETTER, problem, run, warm
 
 FORMULA: dict[str, Callable[[float, float], float]] = {
     "svd": lambda n, r: n * n * r,

@@ -7,13 +7,13 @@ import math
 from pathlib import Path
 from statistics import mean
 
-from enmf.bench.paper.ablation import STRATEGIES
-from enmf.bench.paper.claims.claim import HOLDS, NOT, Found, Tables, claim, span, value, verdict
-from enmf.bench.paper.completion import METHODS
-from enmf.bench.paper.published import figure, said
-from enmf.bench.paper.runs import LETTER, OPPONENTS
-from enmf.bench.paper.tidy import number
-from enmf.bench.paper.views import Rows, fmt, paired, pick, scores, spread
+from paper.ablation import STRATEGIES
+from paper.claims.claim import HOLDS, NOT, Found, Tables, claim, span, value, verdict
+from paper.completion import METHODS
+from paper.published import figure, said
+from paper.runs import LETTER, OPPONENTS
+from paper.tidy import number
+from paper.views import Rows, fmt, paired, pick, scores, spread
 
 COMPLETION = Path("benchmarks") / "results" / "completion.csv"
 SIGNIFICANT = 0.05

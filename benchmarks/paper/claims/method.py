@@ -3,11 +3,11 @@ figure 5)."""
 
 from __future__ import annotations
 
-from enmf.bench.paper.ablation import FIXED_STEP, RANDOMIZED, SIXTH, STRATEGIES
-from enmf.bench.paper.claims.claim import HOLDS, Found, Tables, by, claim, listed, place, share, span, value, verdict
-from enmf.bench.paper.published import said
-from enmf.bench.paper.runs import LETTER, MET, TOL
-from enmf.bench.paper.views import Rows, arrived, fmt, pick
+from paper.ablation import FIXED_STEP, RANDOMIZED, SIXTH, STRATEGIES
+from paper.claims.claim import HOLDS, Found, Tables, by, claim, listed, place, share, span, value, verdict
+from paper.published import said
+from paper.runs import LETTER, MET, TOL
+from paper.views import Rows, arrived, fmt, pick
 
 
 def _late(row: dict[str, str]) -> float:

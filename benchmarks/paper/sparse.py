@@ -9,11 +9,11 @@ from functools import lru_cache, partial
 import scipy.sparse as sp
 
 from enmf.bench.data import matrix
-from enmf.bench.paper.case import Case, Row, reproduces
-from enmf.bench.paper.runs import bound_of, facts, run, warm
 from enmf.bench.protocols import Goal
 from enmf.datasets import make_sparse
 from enmf.problem.validation import Problem, check_problem
+from paper.case import Case, Row, reproduces
+from paper.runs import bound_of, facts, run, warm
 
 METHODS = ("anls-bpp", "hals", "a-hals")
 RCV1 = (804_414, 47_236)
