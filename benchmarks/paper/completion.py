@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Iterator
@@ -105,8 +106,8 @@ def _compare(data: str, rank: int, seed: int) -> Iterator[Row]:
             "rmse": root_mean_square(result.U, result.V, test, CLIP),
             "ndcg": float(np.nanmean(ranking.ndcg)),
             "recall": float(np.nanmean(ranking.recall)),
-            "p_ndcg": _p(ours.ndcg, ranking.ndcg) if method != "enmc" else "",
-            "p_recall": _p(ours.recall, ranking.recall) if method != "enmc" else "",
+            "p_ndcg": _p(ours.ndcg, ranking.ndcg) if method != "enmc" else math.nan,
+            "p_recall": _p(ours.recall, ranking.recall) if method != "enmc" else math.nan,
         }
 
 

@@ -2,42 +2,40 @@
 
 from __future__ import annotations
 
-import csv
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from paper.tidy import number
+import pandas as pd
+
+from paper.tidy import Rows, pick
 
 PROSE = ("claim", "from", "to")  # quantities of a claim in words
 
 
 @cache
-def _all() -> tuple[list[dict[str, str]], list[dict[str, str]]]:
-    """Figures of tables, and claims in words."""
-    with (Path(__file__).parent / "figures.csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    return [row for row in rows if row["quantity"] not in PROSE], [row for row in rows if row["quantity"] in PROSE]
+def _all() -> tuple[dict[str, Rows], Rows]:
+    """Figures by table, and claims in words. Cells are text as printed; `number` is nan where `value` is a word."""
+    rows = pd.read_csv(Path(__file__).parent / "figures.csv", dtype=str, keep_default_na=False)
+    rows["number"] = pd.to_numeric(rows["value"], errors="coerce")
+    prose = rows["quantity"].isin(PROSE)
+    return dict(tuple(rows[~prose].groupby("table", sort=False))), rows[prose]
 
 
-def figures(table: str, **wanted: object) -> list[dict[str, str]]:
+def figures(table: str, **wanted: object) -> Rows:
     """Rows of one of the paper's tables."""
-    return [
-        row
-        for row in _all()[0]
-        if row["table"] == table and all(row[name] == str(value) for name, value in wanted.items())
-    ]
+    return pick(_all()[0][table], **{name: str(value) for name, value in wanted.items()})
 
 
-def figure(table: str, data: str, rank: int | str, method: str, quantity: str | None = None) -> float:
+@cache
+def figure(table: str, data: str, rank: int, method: str, quantity: str | None = None) -> float:
     """One figure; nan where the paper has none."""
-    wanted = {"data": data, "rank": rank, "method": method, **({"quantity": quantity} if quantity else {})}
-    found = figures(table, **wanted)
-    return number(found[0]["value"]) if found else float("nan")
+    found = figures(table, data=data, rank=rank, method=method, **({"quantity": quantity} if quantity else {}))
+    return float(found["number"].iloc[0]) if len(found) else float("nan")
 
 
 def tables() -> list[str]:
-    return list(dict.fromkeys(row["table"] for row in _all()[0]))
+    return list(_all()[0])
 
 
 class Said(NamedTuple):
@@ -50,6 +48,6 @@ class Said(NamedTuple):
 
 
 def said(name: str) -> Said:
-    rows = {row["quantity"]: row for row in _all()[1] if row["data"] == name}
-    low, high = (number(rows[end]["value"]) if end in rows else float("nan") for end in ("from", "to"))
-    return Said(rows["claim"]["value"], rows["claim"]["table"], low, high)
+    rows = pick(_all()[1], data=name).set_index("quantity")
+    numbers = rows["number"].reindex(["from", "to"])
+    return Said(rows["value"]["claim"], rows["table"]["claim"], *map(float, numbers))

@@ -1,56 +1,59 @@
-"""A table of plain rows in a CSV file that is written anew after each case, so that a run goes on where it ended."""
+"""Tables with one row per run: DataFrames in CSV files, written anew after each case so that a run resumes."""
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+
+import pandas as pd
 
 from paper.case import Row
 
-
-class Tidy:
-    """Rows as dictionaries of text. Numbers keep nine digits."""
-
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-        self.rows: list[dict[str, str]] = []
-        if self.path.exists():
-            with self.path.open(newline="", encoding="utf-8") as file:
-                self.rows = list(csv.DictReader(file))
-
-    def has(self, key: Row) -> bool:
-        """Whether a case has been made; a failed one has not."""
-        return any(not row.get("status", "").startswith("failed") for row in self.of(**key))
-
-    def of(self, **wanted: Any) -> list[dict[str, str]]:
-        texts = {name: shown(value) for name, value in wanted.items()}
-        return [row for row in self.rows if all(row.get(name, "") == text for name, text in texts.items())]
-
-    def replace(self, key: Row, rows: Iterable[Row]) -> None:
-        """Put these rows in the place of those with the key, and write the file."""
-        old = [id(row) for row in self.of(**key)]
-        self.rows = [row for row in self.rows if id(row) not in old]
-        self.rows += [{name: shown(value) for name, value in {**key, **row}.items()} for row in rows]
-        columns = list(dict.fromkeys(name for row in self.rows for name in row))
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        beside = self.path.with_suffix(".new")
-        with beside.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, columns, lineterminator="\n", restval="")
-            writer.writeheader()
-            writer.writerows(self.rows)
-        os.replace(beside, self.path)
+Rows: TypeAlias = pd.DataFrame
 
 
-def shown(value: Any) -> str:
-    return f"{float(value):.9g}" if isinstance(value, float) else str(value)
+def read(path: str | Path) -> Rows:
+    """The table in that file; an empty one where there is no file."""
+    if not Path(path).exists():
+        return pd.DataFrame()
+    # words such as "None" stay words
+    return pd.read_csv(path, keep_default_na=False, na_values=["", "nan"])
 
 
-def number(text: str | None) -> float:
-    """A cell as a number; nan where it is none."""
-    try:
-        return float(text or "nan")
-    except ValueError:
-        return float("nan")
+def write(rows: Rows, path: Path) -> None:
+    """Floats keep nine digits. A reader never sees half a table."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_suffix(".new")
+    rows.to_csv(beside, index=False, float_format="%.9g", lineterminator="\n")
+    os.replace(beside, path)
+
+
+def pick(rows: Rows, **wanted: Any) -> Rows:
+    """The rows that have these values."""
+    for name, value in wanted.items():
+        rows = rows[rows[name] == value] if name in rows else rows[:0]
+    return rows
+
+
+def each(rows: Rows) -> list[Row]:
+    """The rows as dictionaries; nan where a cell is empty."""
+    return rows.to_dict("records")
+
+
+def failed(rows: Rows) -> pd.Series:
+    """Whether the case of a row has failed."""
+    words = rows["status"] if "status" in rows else pd.Series("", index=rows.index)
+    return words.astype(str).str.startswith("failed")
+
+
+def has(rows: Rows, key: Row) -> bool:
+    """Whether a case has been made; a failed one has not."""
+    return not pick(rows[~failed(rows)], **key).empty
+
+
+def replace(rows: Rows, key: Row, new: Iterable[Row]) -> Rows:
+    """The table with these rows in the place of those that have the key."""
+    parts = [rows.drop(pick(rows, **key).index), pd.DataFrame([{**key, **row} for row in new])]
+    return pd.concat([part for part in parts if not part.empty] or parts[:1], ignore_index=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pandas as pd
+
 from enmf.bench.protocols import ROUNDING
 from paper import views
+from paper.case import Row
 from paper.claims.claim import (
     CANNOT,
     HOLDS,
@@ -11,38 +14,45 @@ from paper.claims.claim import (
     Tables,
     by,
     claim,
+    least,
     listed,
     markdown,
+    most,
     place,
     share,
     span,
-    value,
     verdict,
 )
 from paper.published import said
 from paper.runs import MET, OPPONENTS
-from paper.views import Rows, fmt, pick, settings
+from paper.tidy import Rows, each, pick
+from paper.views import fmt, settings
 
 
-def best(rows: Rows, quantity: str = "error") -> dict[str, str]:
+def best(rows: Rows, quantity: str = "error") -> Row:
     """The best of the paper's nine opponents."""
-    return min((row for row in rows if row["method"] in OPPONENTS), key=lambda row: value(row, quantity))
+    return min(each(rows[rows["method"].isin(OPPONENTS)]), key=lambda row: row[quantity])
+
+
+def firsts(rows: Rows, quantity: str = "error") -> Rows:
+    """The best opponent in each setting."""
+    return pd.DataFrame([best(some, quantity) for _, some in rows.groupby(["data", "rank"], sort=False)])
 
 
 @claim("bounds", "real")
 def printed_errors(t: Tables) -> Found:
     impossible, possible, others, apart = [], [], [], []
-    for row in t["bounds"]:
+    for row in each(t["bounds"]):
         printed, opponent = views.paper_errors(row["data"], row["rank"])
         ours = pick(t["real"], protocol="equal-time", data=row["data"], rank=row["rank"])
         if views.below(opponent, row):
             others.append(place(row))
-        if ours:
-            apart.append(abs(value(best(ours), "error") / opponent - 1.0))
+        if len(ours):
+            apart.append(abs(best(ours)["error"] / opponent - 1.0))
         if views.below(printed, row):
-            impossible.append(f"{place(row)}: printed {fmt(printed, 6)}, bound {fmt(value(row, 'bound'), 6)}")
-        elif ours:
-            mine = value(pick(ours, method="enmf")[0], "error")
+            impossible.append(f"{place(row)}: printed {fmt(printed, 6)}, bound {fmt(row['bound'], 6)}")
+        elif len(ours):
+            mine = pick(ours, method="enmf")["error"].iloc[0]
             possible.append(f"{place(row)} {fmt(mine, 6)} (printed {fmt(printed, 6)})")
     word = f"{CANNOT} for {share(len(impossible), len(t['bounds']))}" if impossible else HOLDS
     return word, (
@@ -56,28 +66,28 @@ def printed_errors(t: Tables) -> Found:
 @claim("rotation")
 def rotation_alone(t: Tables) -> Found:
     found, lines = {}, []
-    rows = [row for row in t["rotation"] if row["data"].startswith("synthetic")]
-    for data, rank in sorted(settings(rows), key=lambda one: (int(one[1]), int(one[0].split("-")[1]))):
+    rows = t["rotation"][t["rotation"]["data"].str.startswith("synthetic")]
+    for data, rank in sorted(settings(rows), key=lambda one: (one[1], int(one[0].split("-")[1]))):
         some = pick(rows, data=data, rank=rank)
-        points = [row for row in some if row["point"] != "eNMF"]
-        arrived = [row for row in points if value(row, "ratio") <= MET]
-        chosen = min(arrived or points, key=lambda row: value(row, "rotation_iterations" if arrived else "ratio"))
+        points = each(some[some["point"] != "eNMF"])
+        arrived = [row for row in points if row["ratio"] <= MET]
+        chosen = min(arrived or points, key=lambda row: row["rotation_iterations" if arrived else "ratio"])
         name = f"{data.split('-')[1]} dB r = {rank}"
         found[name] = bool(arrived)
-        letter = pick(some, point="Algorithm 1 from identity")
-        whole = pick(some, point="eNMF")
+        letter = each(pick(some, point="Algorithm 1 from identity"))
+        whole = each(pick(some, point="eNMF"))
         lines.append(
             (
                 name,
                 chosen["point"],
-                chosen["rotation_iterations"],
-                f"{value(chosen, 'negative_entries'):.1e}",
-                f"{value(chosen, 'ratio'):.6f}",
-                f"{letter[0]['rotation_iterations']}: {value(letter[0], 'ratio'):.6f}" if letter else "",
-                f"{value(whole[0], 'ratio'):.6f} ({whole[0]['status']})" if whole else "",
+                f"{chosen['rotation_iterations']:g}",
+                f"{chosen['negative_entries']:.1e}",
+                f"{chosen['ratio']:.6f}",
+                f"{letter[0]['rotation_iterations']:g}: {letter[0]['ratio']:.6f}" if letter else "",
+                f"{whole[0]['ratio']:.6f} ({whole[0]['status']})" if whole else "",
             )
         )
-    side = int(rows[0]["data"].split("-")[2])
+    side = int(rows["data"].iloc[0].split("-")[2])
     heads = ("setting", "point", "iterations", "share of entries negative", "error / bound, those set to zero")
     table = markdown((*heads, "from the identity, iterations: error / bound", "whole eNMF, error / bound"), lines)
     failed = [name for name, holds in found.items() if not holds]
@@ -95,12 +105,12 @@ def rotation_alone(t: Tables) -> Found:
 
 @claim("synthetic", "rotation")
 def synthetic_optimum(t: Tables) -> Found:
-    rows = pick(t["synthetic"], protocol="equal-time", method="enmf") + pick(t["rotation"], point="eNMF")
-    certified = [row for row in rows if value(row, "ratio") <= MET]
-    worst = max(rows, key=lambda row: value(row, "ratio"))
-    return by(rows, lambda row: round(value(row, "ratio"), 2) == 1.0), (
+    ends = [pick(t["synthetic"], protocol="equal-time", method="enmf"), pick(t["rotation"], point="eNMF")]
+    rows = pd.concat(ends, ignore_index=True)
+    certified, worst = rows[rows["ratio"] <= MET], most(rows, "ratio")
+    return by(rows, lambda row: round(row["ratio"], 2) == 1.0), (
         f"{share(len(certified), len(rows))} settings end with a certified global optimum (error / bound at most "
-        f"one plus {MET - 1.0:.0e}); the largest ratio is {value(worst, 'ratio'):.5f} at {place(worst)} "
+        f"one plus {MET - 1.0:.0e}); the largest ratio is {worst['ratio']:.5f} at {place(worst)} "
         f"({worst['status']})."
     )
 
@@ -108,28 +118,26 @@ def synthetic_optimum(t: Tables) -> Found:
 @claim("synthetic")
 def synthetic_opponents(t: Tables) -> Found:
     rows = pick(t["synthetic"], protocol="equal-time")
-    firsts = [best(pick(rows, data=data, rank=rank), "ratio") for data, rank in settings(rows)]
-    ours = {(row["data"], row["rank"]): value(row, "error") for row in pick(rows, method="enmf")}
-    ahead = [row for row in firsts if value(row, "error") < ours[row["data"], row["rank"]]]
-    low, high = (end(firsts, key=lambda row: value(row, "ratio")) for end in (min, max))
-    names = "; ".join(f"{place(row)}: {row['method']} {value(row, 'ratio'):.5f}" for row in (low, high))
-    return by(firsts, lambda row: value(row, "ratio") - 1.0 >= said("synthetic_opponents").low), (
-        f"The best opponent is {span((100 * (value(row, 'ratio') - 1.0) for row in firsts), '.3g')} % above the bound "
-        f"({names}). eNMF's error is the smallest in {share(len(firsts) - len(ahead), len(firsts))} settings."
+    others = firsts(rows, "ratio")
+    ahead = others[others["error_ratio"] < 1.0]
+    low, high = least(others, "ratio"), most(others, "ratio")
+    names = "; ".join(f"{place(row)}: {row['method']} {row['ratio']:.5f}" for row in (low, high))
+    return by(others, lambda row: row["ratio"] - 1.0 >= said("synthetic_opponents").low), (
+        f"The best opponent is {span(100 * (others['ratio'] - 1.0), '.3g')} % above the bound "
+        f"({names}). eNMF's error is the smallest in {share(len(others) - len(ahead), len(others))} settings."
     )
 
 
 @claim("real", "bounds")
 def real_equal_time(t: Tables) -> Found:
-    rows = pick(t["real"], protocol="equal-time")
-    firsts = [best(pick(rows, data=data, rank=rank)) for data, rank in settings(rows)]
-    gains = {id(row): value(row, "error_ratio") - 1.0 for row in firsts}
-    low, high = (end(firsts, key=lambda row: gains[id(row)]) for end in (min, max))
-    ends = " to ".join(f"{100 * gains[id(row)]:+.3f} % at {place(row)} ({row['method']})" for row in (low, high))
-    word, colon, names = by(firsts, lambda row: gains[id(row)] >= -ROUNDING).partition(":")
-    wide = [row for row in firsts if gains[id(row)] >= said("real_equal_time").low]
-    below = [place(row) for row in t["bounds"] if views.below_bound(row)]
-    return f"{word}, by the printed margins in {share(len(wide), len(firsts))}{colon}{names}", (
+    others = firsts(pick(t["real"], protocol="equal-time"))
+    others["gain"] = others["error_ratio"] - 1.0
+    low, high = least(others, "gain"), most(others, "gain")
+    ends = " to ".join(f"{100 * row['gain']:+.3f} % at {place(row)} ({row['method']})" for row in (low, high))
+    word, colon, names = by(others, lambda row: row["gain"] >= -ROUNDING).partition(":")
+    wide = others[others["gain"] >= said("real_equal_time").low]
+    below = [place(row) for row in each(t["bounds"]) if views.below_bound(row)]
+    return f"{word}, by the printed margins in {share(len(wide), len(others))}{colon}{names}", (
         f"Best opponent over eNMF, minus one: {ends}. {len(below)} of the printed margins rest on errors below the "
         f"bound: {listed(below)}."
     )
@@ -139,18 +147,18 @@ def real_equal_time(t: Tables) -> Found:
 def equal_error(t: Tables) -> Found:
     words, parts, everywhere = [], [], True
     for name in ("synthetic", "real"):
-        rows = [row for row in pick(t[name], protocol="equal-error") if row["method"] in OPPONENTS]
-        arrived = [row for row in rows if row["status"] == "target_reached"]
-        beaten = {(row["data"], row["rank"]) for row in arrived if value(row, "time_ratio") < 1.0}
+        rows = pick(t[name], protocol="equal-error")
+        rows = rows[rows["method"].isin(OPPONENTS)]
+        arrived = pick(rows, status="target_reached")
+        beaten = settings(arrived[arrived["time_ratio"] < 1.0])
         count = len(settings(rows))
-        quickest = min(arrived, key=lambda row: value(row, "time_ratio"), default=None)
+        quickest = least(arrived, "time_ratio") if len(arrived) else None
         words.append(
             f"{name}: {share(len(arrived), len(rows))} opponents arrive at all, within "
-            f"{span((value(row, 'patience') for row in rows), '.3g')} times eNMF's time or before their own stationary "
+            f"{span(rows['patience'], '.3g')} times eNMF's time or before their own stationary "
             f"point"
             + (
-                f", the quickest {quickest['method']} at {place(quickest)} after "
-                f"{fmt(value(quickest, 'time_ratio'), 3)} times"
+                f", the quickest {quickest['method']} at {place(quickest)} after {fmt(quickest['time_ratio'], 3)} times"
                 if quickest
                 else ""
             )
@@ -167,9 +175,9 @@ def equal_error(t: Tables) -> Found:
 @claim("real")
 def anls_bpp(t: Tables) -> Found:
     rows = pick(t["real"], protocol="equal-error", method="anls-bpp")
-    arrived = [row for row in rows if row["status"] == "target_reached"]
-    words = [f"{place(row)} {fmt(value(row, 'time_ratio'), 3)}" for row in arrived]
-    return by(rows, lambda row: not (row in arrived and value(row, "time_ratio") < 1.0)), (
+    arrived = pick(rows, status="target_reached")
+    words = [f"{place(row)} {fmt(row['time_ratio'], 3)}" for row in each(arrived)]
+    return by(rows, lambda row: not (row["status"] == "target_reached" and row["time_ratio"] < 1.0)), (
         f"ANLS-BPP arrives in {share(len(arrived), len(rows))} settings, after this many times eNMF's time: "
         f"{listed(words)}."
     )
