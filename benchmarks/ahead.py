@@ -36,11 +36,11 @@ import scipy.sparse as sp
 import enmf
 from enmf import parallel
 from enmf.bench import Setting
+from enmf.bench.core import Case, Goal, checked
 from enmf.bench.data import matrix
-from enmf.bench.protocols import Goal, compile_kernels, run_outside
+from enmf.bench.protocols import compile_kernels, run_outside
 from enmf.kernels.sweep import BLOCK, sweep
 from enmf.matrix.base import Matrix
-from enmf.problem.validation import check_problem
 from enmf.run.stopping import Monitor
 from grid import machine
 
@@ -96,7 +96,7 @@ def race(
     name: str, rank: int, opponents: tuple[str, ...], starts: tuple[str, ...], cd: bool, times: float = TIMES
 ) -> list[dict[str, Any]]:
     X = matrix(name)
-    problem = check_problem(X)
+    problem = checked(X)
     setting = Setting(name, X, rank, opponents, starts, threads=THREADS)
     with parallel.limit(THREADS):
         compile_kernels(problem, setting)
@@ -139,11 +139,11 @@ def race(
         patience = max(2.0, TIMES_SYNTHETIC * rows[0]["seconds"]) if math.isfinite(rows[0]["seconds"]) else limit
         for start in (starts[0], starts[-1]):
             with parallel.limit(THREADS):
-                found = run_outside(problem, outside, "sklearn-cd", start, 0, Goal(patience, target))
+                found = run_outside(problem, outside, Case("sklearn-cd", start), Goal(patience, target))
                 arrived = found.status == "target_reached"
                 seconds = [found.seconds]
                 for _ in range(2 * arrived):
-                    more = run_outside(problem, outside, "sklearn-cd", start, 0, Goal(patience, target))
+                    more = run_outside(problem, outside, Case("sklearn-cd", start), Goal(patience, target))
                     seconds.append(more.seconds if more.status == "target_reached" else math.inf)
             rows.append(
                 {

@@ -1,5 +1,6 @@
 """The two protocols: structure and fairness of the rows, not times."""
 
+import os
 import subprocess
 import sys
 
@@ -10,9 +11,9 @@ import scipy.sparse as sp
 import problems
 import slow
 from enmf.bench import Setting, Table, equal_error, equal_time, outside, summarize
-from enmf.bench import protocols as protocols_module
 from enmf.bench.__main__ import main
-from enmf.bench.protocols import count_runs
+from enmf.bench.core import Case, checked
+from enmf.bench.protocols import count_runs, run_ours
 
 
 def small(**changes):
@@ -89,9 +90,7 @@ def test_the_clock_stands_still_while_measuring(monkeypatch):
 
     monkeypatch.setattr(loop, "kkt_residual", slow_kkt)
     began = time.perf_counter()
-    run = protocols_module._run_ours(
-        protocols_module.check_problem(problems.counts()), small(tol=1e-9), "hals", "nndsvd", 0, None
-    )
+    run = run_ours(checked(problems.counts()), small(tol=1e-9), Case("hals", "nndsvd"))
     wall = time.perf_counter() - began
     assert run.iterations > 50
     assert wall - run.seconds > 0.02 * run.iterations / 11
@@ -119,7 +118,8 @@ def test_command_line(tmp_path, capsys):
 
 
 def test_a_missing_data_folder_is_one_line_and_exit_code_two(tmp_path):
+    environment = {"PATH": "", "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
     command = [sys.executable, "-m", "enmf.bench", "equal-time", "--data", "verb", "--rank", "3"]
-    done = subprocess.run(command, capture_output=True, text=True, env={"PATH": ""}, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 2
     assert done.stderr.strip() == "no data folder: set the environment variable ENMF_DATA or pass folder="

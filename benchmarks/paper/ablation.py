@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from enmf.bench.protocols import Goal
+from enmf.bench.core import Goal
+from enmf.bench.protocols import goals
 from paper.case import Case, Row, reproduces
 from paper.contests import REAL
 from paper.runs import LETTER, bound_of, facts, problem, run, warm
@@ -65,11 +66,10 @@ def _ablation(data: str, rank: int, budget: float) -> Iterator[Row]:
             "time_ratio": 1.0,
         }
     for name in (*STRATEGIES[1:], SIXTH, FIXED_STEP, RANDOMIZED):
-        goals = {"equal error": Goal(patience * seconds, ours.error * (1.0 + 1e-6)), "equal time": Goal(seconds)}
-        for protocol, goal in goals.items():
+        for protocol, goal in reversed(goals(seconds, ours.error, patience).items()):
             result = run(data, rank, LETTER, goal=goal, options=strategy_options(name))
             yield {
-                "protocol": protocol,
+                "protocol": protocol.replace("-", " "),
                 "method": name,
                 **facts(result, bound),
                 "error_ratio": result.error / ours.error,

@@ -6,38 +6,31 @@ import math
 from functools import lru_cache
 from typing import Any
 
-from enmf.bench import protocols
+from enmf.bench import core, protocols
+from enmf.bench.core import TOL, Case, Choices, Goal, Problem, Result, run_to
 from enmf.bench.data import matrix
-from enmf.bench.protocols import NINE_STARTS, Goal, Setting, equal_error, equal_time, run_to
+from enmf.bench.protocols import NINE_STARTS, Setting, equal_error, equal_time, goals
 from enmf.bench.table import Summary, Table, summarize
-from enmf.linalg.svd import sharpen, truncated_svd
-from enmf.problem.validation import Problem, check_problem, make_rng
-from enmf.run.result import Result
 from paper.case import Row
 
 OPPONENTS = ("hals", "nmf-admm", "grad-mult", "als", "ao-admm", "a-hals", "nenmf", "fpgm", "r1d")  # the paper's nine
 THREE_STARTS = ("random-0", "random-1", "nndsvd")
 EXACT_SIDE = 2048  # smaller side up to which the bound comes from an exact SVD
-MET = 1.0 + 1e-6  # error / bound of a global optimum, as in the certificate
+MET = 1.0 + core.PROVEN  # error / bound of a global optimum, as in the certificate
 LETTER = "enmf-paper"  # eNMF to the paper's letter: preset="paper"
-TOL = 1e-5  # KKT residual of a stationary point ...
-TOLS = {"audio_waveform": 3e-6}  # ... where a constant explains 98.6 % of the norm: residuals over ||X||^1.5 are small
+# instead of TOL where a constant explains 98.6 % of the norm: residuals over ||X||^1.5 are small
+TOLS = {"audio_waveform": 3e-6}
 
 
 @lru_cache(maxsize=1)
 def problem(data: str) -> Problem:
     """The matrix of that name, through the door; the last one is kept."""
-    return check_problem(matrix(data))
+    return core.checked(matrix(data))
 
 
 def bound_of(target: Problem, rank: int) -> float:
-    """The Eckart-Young bound: from an exact SVD where that is cheap, so that it is tight also for flat spectra."""
-    X, rng = target.X, make_rng(0)
-    if min(X.shape) <= EXACT_SIDE:
-        spectrum = truncated_svd(X, rank, kind="exact", rng=rng)
-    else:
-        spectrum = sharpen(X, truncated_svd(X, rank, rng=rng), rng=rng)
-    return spectrum.lower_bound(rank) * target.scale
+    """The Eckart-Young bound: from an exact SVD where that is cheap."""
+    return core.bound_of(target, rank, exact=min(target.X.shape) <= EXACT_SIDE)
 
 
 def warm(target: Problem, *methods: str) -> None:
@@ -90,12 +83,8 @@ def contest(data: str, rank: int, budget: float, methods: tuple[str, ...] = OPPO
 
 def _letter(data: str, rank: int, bound: float, reference: protocols.Row, patience: float) -> list[Row]:
     """The paper's letter as one more opponent of our defaults."""
-    goals = {
-        "equal-time": Goal(reference.seconds),
-        "equal-error": Goal(patience * reference.seconds, reference.error * (1.0 + protocols.ROUNDING)),
-    }
     rows = []
-    for protocol, goal in goals.items():
+    for protocol, goal in goals(reference.seconds, reference.error, patience).items():
         result = run(data, rank, LETTER, "exterior", goal)
         wanted = ("status", "seconds", "error", "bound", "ratio", "kkt")
         rows.append(
@@ -147,5 +136,5 @@ def run(
     target = problem(data_or_problem) if isinstance(data_or_problem, str) else data_or_problem
     if method in (protocols.REFERENCE, LETTER):
         more = {**({"preset": "paper"} if method == LETTER else {}), **more}
-        return run_to(target, rank, protocols.REFERENCE, "exterior", goal, **more)
-    return run_to(target, rank, method, start, goal, **more)
+        return run_to(target, rank, Case(protocols.REFERENCE), goal, Choices(**more))
+    return run_to(target, rank, Case(method, start), goal, Choices(**more))
