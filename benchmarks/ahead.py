@@ -119,21 +119,16 @@ def race(
     if fastest in again and fastest[1].startswith("random"):
         method = fastest[0]
         curves[method, SEEDS] = [run(X, rank, method, f"random-{seed}", limit)[0] for seed in range(repeats)]
-    rows = []
+    rows: list[dict[str, Any]] = []
+
+    def add(method: str, start: str, seconds: float, passes: float, error: float, limit: float) -> None:
+        ended = {"seconds": seconds, "passes": passes, "final": error / (target / 1.001) - 1.0, "limit": limit}
+        rows.append({"data": name, "rank": rank, "method": method, "start": start, **ended})
+
     for (method, start), found in curves.items():
         seconds = float(np.median([arrival(curve, target)[0] for curve in found]))
-        rows.append(
-            {
-                "data": name,
-                "rank": rank,
-                "method": method,
-                "start": start,
-                "seconds": seconds,
-                "passes": arrival(found[0], target)[1],
-                "final": float(np.median([curve[1].min() for curve in found])) / (target / 1.001) - 1.0,
-                "limit": limit,
-            }
-        )
+        error = float(np.median([curve[1].min() for curve in found]))
+        add(method, start, seconds, arrival(found[0], target)[1], error, limit)
     if cd:
         outside = Setting(name, X, rank, ("sklearn-cd",), starts, threads=THREADS)
         patience = max(2.0, TIMES_SYNTHETIC * rows[0]["seconds"]) if math.isfinite(rows[0]["seconds"]) else limit
@@ -145,18 +140,8 @@ def race(
                 for _ in range(2 * arrived):
                     more = run_outside(problem, outside, Case("sklearn-cd", start), Goal(patience, target))
                     seconds.append(more.seconds if more.status == "target_reached" else math.inf)
-            rows.append(
-                {
-                    "data": name,
-                    "rank": rank,
-                    "method": "sklearn-cd",
-                    "start": start,
-                    "seconds": float(np.median(seconds)) if arrived else math.inf,
-                    "passes": found.passes if arrived else math.inf,
-                    "final": found.error / (target / 1.001) - 1.0,
-                    "limit": patience,
-                }
-            )
+            cost = (float(np.median(seconds)), found.passes) if arrived else (math.inf, math.inf)
+            add("sklearn-cd", start, *cost, found.error, patience)
     for row in rows:
         row["ratio"] = row["seconds"] / rows[0]["seconds"]
     report(rows)

@@ -58,13 +58,8 @@ def _ablation(data: str, rank: int, budget: float) -> Iterator[Row]:
     bound, seconds = bound_of(target, rank), ours.trace[-1].seconds
     patience = min(10.0, max(1.5, budget / (4 * seconds)))
     for protocol in ("equal error", "equal time"):
-        yield {
-            "protocol": protocol,
-            "method": STRATEGIES[0],
-            **facts(ours, bound),
-            "error_ratio": 1.0,
-            "time_ratio": 1.0,
-        }
+        even = {"error_ratio": 1.0, "time_ratio": 1.0}
+        yield {"protocol": protocol, "method": STRATEGIES[0], **facts(ours, bound), **even}
     for name in (*STRATEGIES[1:], SIXTH, FIXED_STEP, RANDOMIZED):
         for protocol, goal in reversed(goals(seconds, ours.error, patience).items()):
             result = run(data, rank, LETTER, goal=goal, options=strategy_options(name))

@@ -58,10 +58,7 @@ def minima(
     synthetic = {f"synthetic-{snr}-{side}": ranks for snr in snrs}
     for data, some in {**real, **synthetic}.items():
         for rank in some:
-            yield Case(
-                {"data": data, "rank": rank},
-                partial(_minima, data, rank, starts, least, times),
-            )
+            yield Case({"data": data, "rank": rank}, partial(_minima, data, rank, starts, least, times))
 
 
 def _minima(data: str, rank: int, starts: tuple[str, ...], least: float, times: float) -> Iterator[Row]:

@@ -27,10 +27,8 @@ POINTS = 60  # rows kept of a trace
 def convergence(data: str, rank: int, times: float, least: float) -> Iterator[Case]:
     """Every method from its first random start, for many times eNMF's time; the paper runs them for hours."""
     for method in ("enmf", LETTER, *OPPONENTS):
-        yield Case(
-            {"data": data, "rank": rank, "method": method},
-            partial(_course, data, rank, method, times, least),
-        )
+        key = {"data": data, "rank": rank, "method": method}
+        yield Case(key, partial(_course, data, rank, method, times, least))
 
 
 def _course(data: str, rank: int, method: str, times: float, least: float) -> list[Row]:

@@ -82,21 +82,11 @@ def _methods(
     warm(target, *OPPONENTS)
     ours = run(target, rank, "enmf")
     bound, goal = bound_of(target, rank), Goal(ours.trace[-1].seconds)
-    yield {
-        "method": "enmf",
-        "start": "exterior",
-        **facts(ours, bound),
-        "accuracy": 100 * accuracy(ours, train, test, make()),
-    }
-    for method in (LETTER, *OPPONENTS):
-        start = "exterior" if method == LETTER else f"random-{split}"
-        result = run(target, rank, method, start, goal)
-        yield {
-            "method": method,
-            "start": start,
-            **facts(result, bound),
-            "accuracy": 100 * accuracy(result, train, test, make()),
-        }
+    for method in ("enmf", LETTER, *OPPONENTS):
+        start = f"random-{split}" if method in OPPONENTS else "exterior"
+        result = ours if method == "enmf" else run(target, rank, method, start, goal)
+        score = 100 * accuracy(result, train, test, make())
+        yield {"method": method, "start": start, **facts(result, bound), "accuracy": score}
 
 
 def _splits(data: str, ranks: tuple[int, ...], run: Any, classifier: Any) -> Iterator[Case]:

@@ -36,10 +36,8 @@ def phases(side: int, ranks: tuple[int, ...], real: dict[str, tuple[int, ...]], 
     for data, some in {**synthetic, **real}.items():
         for rank in some:
             for method in ("enmf", LETTER):
-                yield Case(
-                    {"data": data, "rank": rank, "method": method},
-                    partial(_phases, data, rank, method, limit),
-                )
+                key = {"data": data, "rank": rank, "method": method}
+                yield Case(key, partial(_phases, data, rank, method, limit))
 
 
 def _phases(data: str, rank: int, method: str, limit: float) -> Row:

@@ -15,17 +15,8 @@ from paper.views import ALL, in_paper, settings
 FLOOR = 1e-9  # of a relative error in a picture
 BLUE, RED, GREY, GREEN = "#0b5fa5", "#b3261e", "#5b6875", "#2f855a"
 COLORS = (
-    "#0b5fa5",
-    "#c2570c",
-    "#2f855a",
-    "#8b5cf6",
-    "#b7791f",
-    "#d53f8c",
-    "#0d9488",
-    "#64748b",
-    "#7c2d12",
-    "#111827",
-    "#f59e0b",
+    *("#0b5fa5", "#c2570c", "#2f855a", "#8b5cf6", "#b7791f", "#d53f8c"),
+    *("#0d9488", "#64748b", "#7c2d12", "#111827", "#f59e0b"),
 )
 
 

@@ -7,15 +7,11 @@ import platform
 import time
 import warnings
 from collections.abc import Callable, Iterable
+from importlib.metadata import version
 from pathlib import Path
 
-import numba
-import numpy
 import pandas as pd
-import scipy
-import sklearn
 
-import enmf
 from enmf import parallel
 from paper import tidy
 from paper.case import Reproduction, Row
@@ -119,10 +115,8 @@ def overview(chosen: list[Reproduction], size: str, folder: Path = FOLDER) -> li
 
 
 def versions() -> str:
-    return (
-        f"Python {platform.python_version()}, numpy {numpy.__version__}, scipy {scipy.__version__}, "
-        f"scikit-learn {sklearn.__version__}, numba {numba.__version__}, enmf {enmf.__version__}"
-    )
+    names = ("numpy", "scipy", "scikit-learn", "numba", "enmf")
+    return ", ".join([f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in names)])
 
 
 def read(folder: Path, size: str) -> dict[str, Rows]:

@@ -86,20 +86,11 @@ def _letter(data: str, rank: int, bound: float, reference: protocols.Row, patien
     rows = []
     for protocol, goal in goals(reference.seconds, reference.error, patience).items():
         result = run(data, rank, LETTER, "exterior", goal)
-        wanted = ("status", "seconds", "error", "bound", "ratio", "kkt")
-        rows.append(
-            {
-                "protocol": protocol,
-                "data": data,
-                "rank": rank,
-                "method": LETTER,
-                "start": "exterior",
-                "starts": 1,
-                **{name: value for name, value in facts(result, bound).items() if name in wanted},
-                "time_ratio": result.trace[-1].seconds / reference.seconds,
-                "error_ratio": result.error / reference.error,
-            }
-        )
+        found = facts(result, bound)
+        head = {"protocol": protocol, "data": data, "rank": rank, "method": LETTER, "start": "exterior", "starts": 1}
+        ended = {name: found[name] for name in ("status", "seconds", "error", "bound", "ratio", "kkt")}
+        times = {"time_ratio": found["seconds"] / reference.seconds, "error_ratio": result.error / reference.error}
+        rows.append({**head, **ended, **times})
     return rows
 
 
@@ -107,24 +98,12 @@ def _line(line: Summary, bound: float, tol: float) -> Row:
     status = line.status
     if line.method == protocols.REFERENCE:
         status = "global_optimum" if line.best_error <= MET * bound else "converged" if line.kkt <= tol else "stalled"
-    return {
-        "protocol": line.protocol,
-        "data": line.data,
-        "rank": line.rank,
-        "method": line.method,
-        "start": line.best_start,
-        "starts": line.starts,
-        "status": status,
-        "seconds": line.seconds,
-        "error": line.best_error,
-        "bound": bound,
-        "ratio": line.best_error / bound if bound > 0 else math.nan,
-        "kkt": line.kkt,
-        "time_ratio": line.time_ratio,
-        "error_ratio": line.error_ratio,
-        "median_error": line.median_error,
-        "worst_error": line.worst_error,
-    }
+    key = {name: getattr(line, name) for name in ("protocol", "data", "rank", "method")}
+    start = {"start": line.best_start, "starts": line.starts, "status": status, "seconds": line.seconds}
+    ratio = line.best_error / bound if bound > 0 else math.nan
+    ended = {"error": line.best_error, "bound": bound, "ratio": ratio, "kkt": line.kkt}
+    names = ("time_ratio", "error_ratio", "median_error", "worst_error")
+    return {**key, **start, **ended, **{name: getattr(line, name) for name in names}}
 
 
 def run(

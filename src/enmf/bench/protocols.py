@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -92,25 +92,18 @@ class _Contest:
     def row(self, case: Case, run: Run, reference: Row | None) -> Row:
         """The row of a run; without a reference it is the reference."""
         n, m = self.problem.X.shape
+        made = {**asdict(case), **asdict(run if reference is not None else replace(run, status="reference"))}
         return Row(
             protocol=self.protocol,
             data=self.setting.data,
             rows=n,
             columns=m,
             rank=self.setting.rank,
-            method=case.method,
-            start=case.start,
-            repeat=case.repeat,
             threads=self.threads,
-            status=run.status if reference is not None else "reference",
-            seconds=run.seconds,
-            passes=run.passes,
-            iterations=run.iterations,
-            error=run.error,
             ratio=run.error / self.bound if self.bound > 0 else math.inf,
-            kkt=run.kkt,
             reference_seconds=(reference or run).seconds,
             reference_error=(reference or run).error,
+            **made,
         )
 
 
