@@ -37,7 +37,7 @@ robustness: .venv/ready
 
 # tables, figures, benchmarks/paper/index.html and docs/paper.md; ENMF_DATA names the data folder
 paper: .venv/ready
-	.venv/bin/python -m enmf.bench reproduce all --size small --docs docs/paper.md
+	.venv/bin/python benchmarks/reproduce.py all --size small --docs docs/paper.md
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv

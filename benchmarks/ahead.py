@@ -20,7 +20,6 @@ Each part writes benchmarks/results/ahead-<part>.csv and all of them benchmarks/
 
 from __future__ import annotations
 
-import csv
 import math
 import sys
 import time
@@ -31,16 +30,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import scipy.sparse as sp
 
 import enmf
 from enmf import parallel
 from enmf.bench import Setting
+from enmf.bench.core import Case, Goal, checked
 from enmf.bench.data import matrix
-from enmf.bench.protocols import Goal, compile_kernels, run_outside
+from enmf.bench.protocols import compile_kernels, run_outside
 from enmf.kernels.sweep import BLOCK, sweep
 from enmf.matrix.base import Matrix
-from enmf.problem.validation.arrays import check_problem
 from enmf.run.stopping import Monitor
 from grid import machine
 
@@ -96,7 +96,7 @@ def race(
     name: str, rank: int, opponents: tuple[str, ...], starts: tuple[str, ...], cd: bool, times: float = TIMES
 ) -> list[dict[str, Any]]:
     X = matrix(name)
-    problem = check_problem(X)
+    problem = checked(X)
     setting = Setting(name, X, rank, opponents, starts, threads=THREADS)
     with parallel.limit(THREADS):
         compile_kernels(problem, setting)
@@ -119,44 +119,29 @@ def race(
     if fastest in again and fastest[1].startswith("random"):
         method = fastest[0]
         curves[method, SEEDS] = [run(X, rank, method, f"random-{seed}", limit)[0] for seed in range(repeats)]
-    rows = []
+    rows: list[dict[str, Any]] = []
+
+    def add(method: str, start: str, seconds: float, passes: float, error: float, limit: float) -> None:
+        ended = {"seconds": seconds, "passes": passes, "final": error / (target / 1.001) - 1.0, "limit": limit}
+        rows.append({"data": name, "rank": rank, "method": method, "start": start, **ended})
+
     for (method, start), found in curves.items():
         seconds = float(np.median([arrival(curve, target)[0] for curve in found]))
-        rows.append(
-            {
-                "data": name,
-                "rank": rank,
-                "method": method,
-                "start": start,
-                "seconds": seconds,
-                "passes": arrival(found[0], target)[1],
-                "final": float(np.median([curve[1].min() for curve in found])) / (target / 1.001) - 1.0,
-                "limit": limit,
-            }
-        )
+        error = float(np.median([curve[1].min() for curve in found]))
+        add(method, start, seconds, arrival(found[0], target)[1], error, limit)
     if cd:
         outside = Setting(name, X, rank, ("sklearn-cd",), starts, threads=THREADS)
         patience = max(2.0, TIMES_SYNTHETIC * rows[0]["seconds"]) if math.isfinite(rows[0]["seconds"]) else limit
         for start in (starts[0], starts[-1]):
             with parallel.limit(THREADS):
-                found = run_outside(problem, outside, "sklearn-cd", start, 0, Goal(patience, target))
+                found = run_outside(problem, outside, Case("sklearn-cd", start), Goal(patience, target))
                 arrived = found.status == "target_reached"
                 seconds = [found.seconds]
                 for _ in range(2 * arrived):
-                    more = run_outside(problem, outside, "sklearn-cd", start, 0, Goal(patience, target))
+                    more = run_outside(problem, outside, Case("sklearn-cd", start), Goal(patience, target))
                     seconds.append(more.seconds if more.status == "target_reached" else math.inf)
-            rows.append(
-                {
-                    "data": name,
-                    "rank": rank,
-                    "method": "sklearn-cd",
-                    "start": start,
-                    "seconds": float(np.median(seconds)) if arrived else math.inf,
-                    "passes": found.passes if arrived else math.inf,
-                    "final": found.error / (target / 1.001) - 1.0,
-                    "limit": patience,
-                }
-            )
+            cost = (float(np.median(seconds)), found.passes) if arrived else (math.inf, math.inf)
+            add("sklearn-cd", start, *cost, found.error, patience)
     for row in rows:
         row["ratio"] = row["seconds"] / rows[0]["seconds"]
     report(rows)
@@ -173,30 +158,28 @@ def report(rows: list[dict[str, Any]]) -> None:
         )
 
 
-def real() -> list[dict[str, Any]]:
-    return _all("real", REAL, OPPONENTS, STARTS, TIMES)
+def real() -> None:
+    _all("real", REAL, OPPONENTS, STARTS, TIMES)
 
 
-def synthetic() -> list[dict[str, Any]]:
+def synthetic() -> None:
     """One opponent from one start: a run takes minutes here."""
-    return _all("synthetic", SYNTHETIC, ("e-hals",), ("nndsvd",), TIMES_SYNTHETIC)
+    _all("synthetic", SYNTHETIC, ("e-hals",), ("nndsvd",), TIMES_SYNTHETIC)
 
 
 def _all(
     part: str, settings: list[tuple[str, int]], opponents: tuple[str, ...], starts: tuple[str, ...], times: float
-) -> list[dict[str, Any]]:
-    """Race by race, goes on where it stopped; names of data on the command line choose among them."""
-    rows: list[dict[str, Any]] = list(_read(part))
-    done = {(row["data"], int(row["rank"])) for row in rows}
+) -> None:
+    """Race by race, resumes where it stopped; names of data on the command line choose among them."""
+    rows = _read(part)
+    done = set() if rows.empty else set(zip(rows["data"], rows["rank"]))
     chosen = [argument for argument in sys.argv[1:] if argument in {name for name, _ in settings}]
     for name, rank in settings:
         if (name, rank) not in done and (not chosen or name in chosen):
-            rows += race(name, rank, opponents, starts, part == "real", times)
-            _write(part, rows)
-    return rows
+            _write(part, race(name, rank, opponents, starts, part == "real", times), more=True)
 
 
-def sweeps() -> list[dict[str, Any]]:
+def sweeps() -> None:
     rows = []
     rng = np.random.default_rng(0)
     with parallel.limit(THREADS):
@@ -230,7 +213,7 @@ def sweeps() -> list[dict[str, Any]]:
                     }
                 )
                 print(rows[-1], flush=True)
-    return rows
+    _write("sweep", rows)
 
 
 @contextmanager
@@ -278,7 +261,7 @@ def stopwatch() -> Iterator[dict[str, float]]:
         Matrix.times, Matrix.transpose_times = products  # type: ignore
 
 
-def profile() -> list[dict[str, Any]]:
+def profile() -> None:
     rows = []
     for name, rank in REAL:
         X = matrix(name)
@@ -302,10 +285,10 @@ def profile() -> list[dict[str, Any]]:
             }
         )
         print(rows[-1], flush=True)
-    return rows
+    _write("profile", rows)
 
 
-def scaling() -> list[dict[str, Any]]:
+def scaling() -> None:
     """Time an iteration of the descent, and of the phases before it, as one of n, m, r, nonzeros doubles."""
     rows = []
     base = {"n": 8000, "m": 4000, "r": 20, "density": 1.0}
@@ -354,7 +337,7 @@ def scaling() -> list[dict[str, Any]]:
             {"storage": name, "varied": "threads", "value": 2, "threads": 2, "speed-up": seconds[0] / seconds[1]}
         )
         print(rows[-1], flush=True)
-    return rows
+    _write("scaling", rows)
 
 
 def _make(size: dict[str, Any]) -> Any:
@@ -370,75 +353,79 @@ def digest() -> str:
     lines = ["# How far eNMF is ahead", "", "Made by `python benchmarks/ahead.py` on: " + machine(), ""]
     for part in ("real", "synthetic"):
         rows = _read(part)
-        if not rows:
-            continue
-        lines += [f"## {part}: time to the best error of all plus 0.1 %", ""]
-        lines += [
-            "| data, rank | eNMF: seconds, passes, final error | best opponent: ratio | its ratio from other seeds "
-            "| scikit-learn cd: ratio |",
-            "|---|---|---|---|---|",
-        ]
-        ratios: list[float] = []
-        missing: list[str] = []
-        for name, rank in dict.fromkeys((row["data"], row["rank"]) for row in rows):
-            of = [row for row in rows if (row["data"], row["rank"]) == (name, rank)]
-            ours = next(row for row in of if row["method"] == "enmf")
-            others = [row for row in of if row["method"] not in ("enmf", "sklearn-cd") and row["start"] != SEEDS]
-            seeds = [float(row["ratio"]) for row in of if row["start"] == SEEDS]
-            best = min(others, key=lambda row: float(row["seconds"]))
-            cd = min((float(row["ratio"]) for row in of if row["method"] == "sklearn-cd"), default=math.nan)
-            more = float(best["limit"]) / float(ours["seconds"])
-            ratio = float(best["ratio"]) if math.isfinite(float(best["ratio"])) else more
-            arrives = math.isfinite(float(ours["seconds"]))
-            ratios += [ratio] * arrives
-            missing += [f"{name}, {rank}"] * (not arrives)
-            cd_limit = max((float(row["limit"]) for row in of if row["method"] == "sklearn-cd"), default=0.0)
-            cd_text = f"{cd:.1f}" if math.isfinite(cd) else f"> {cd_limit / float(ours['seconds']):.0f}"
-            lines.append(
-                f"| {name}, {rank} | {float(ours['seconds']):.3f}, {float(ours['passes']):.0f}, "
-                f"+{float(ours['final']):.3%} | "
-                + (
-                    f"{best['method']} ({best['start']}) {ratio:.2f}"
-                    if math.isfinite(float(best["ratio"]))
-                    else f"none arrives, > {more:.0f}"
-                )
-                + f" | {_seeds(seeds)} | {cd_text if part == 'real' else '-'} |"
-            )
-        without = f" (without {'; '.join(missing)}, where eNMF does not arrive)" if missing else ""
-        mean = np.exp(np.mean(np.log(ratios)))
-        lines += ["", f"Geometric mean of the ratios to the best opponent{without}: {mean:.2f}", ""]
+        if len(rows):
+            lines += _races(part, rows)
     for part in ("sweep", "profile", "scaling"):
         rows = _read(part)
-        if rows:
-            names = list(rows[0])
+        if len(rows):
+            names = list(rows)
             lines += [f"## {part}", "", "| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
-            lines += ["| " + " | ".join(_short(row.get(key) or "") for key in names) + " |" for row in rows]
+            lines += ["| " + " | ".join(map(_short, row)) + " |" for row in rows.itertuples(index=False)]
             lines += [""]
     return "\n".join(lines)
 
 
-def _seeds(ratios: list[float]) -> str:
-    return "-" if not ratios else f"{ratios[0]:.2f}" if math.isfinite(ratios[0]) else "most do not arrive"
+def _races(part: str, rows: pd.DataFrame) -> list[str]:
+    """A line for each race, and the mean of their ratios."""
+    lines = [
+        f"## {part}: time to the best error of all plus 0.1 %",
+        "",
+        "| data, rank | eNMF: seconds, passes, final error | best opponent: ratio | its ratio from other seeds "
+        "| scikit-learn cd: ratio |",
+        "|---|---|---|---|---|",
+    ]
+    ratios: list[float] = []
+    missing: list[str] = []
+    for (name, rank), of in rows.groupby(["data", "rank"], sort=False):
+        ours = of[of["method"] == "enmf"].iloc[0]
+        cd = of[of["method"] == "sklearn-cd"]
+        others = of[~of["method"].isin(("enmf", "sklearn-cd")) & (of["start"] != SEEDS)]
+        best = others.loc[others["seconds"].idxmin()]
+        arrives, none = math.isfinite(best["ratio"]), best["limit"] / ours["seconds"]
+        ratio = best["ratio"] if arrives else none
+        if math.isfinite(ours["seconds"]):
+            ratios.append(ratio)
+        else:
+            missing.append(f"{name}, {rank}")
+        lines.append(
+            f"| {name}, {rank} | {ours['seconds']:.3f}, {ours['passes']:.0f}, +{ours['final']:.3%} | "
+            + (f"{best['method']} ({best['start']}) {ratio:.2f}" if arrives else f"none arrives, > {none:.0f}")
+            + f" | {_seeds(of.loc[of['start'] == SEEDS, 'ratio'])} | {_cd(cd, ours['seconds'])} |"
+        )
+    without = f" (without {'; '.join(missing)}, where eNMF does not arrive)" if missing else ""
+    mean = np.exp(np.mean(np.log(ratios)))
+    return [*lines, "", f"Geometric mean of the ratios to the best opponent{without}: {mean:.2f}", ""]
 
 
-def _short(text: str) -> str:
-    try:
-        return f"{float(text):.3g}"
-    except ValueError:
-        return text
+def _cd(rows: pd.DataFrame, seconds: float) -> str:
+    """The ratio of scikit-learn's cd from its best start, or what it is above."""
+    if rows.empty:
+        return "-"
+    ratio = rows["ratio"].min()
+    return f"{ratio:.1f}" if math.isfinite(ratio) else f"> {rows['limit'].max() / seconds:.0f}"
 
 
-def _read(part: str) -> list[dict[str, str]]:
+def _seeds(ratios: pd.Series) -> str:
+    if ratios.empty:
+        return "-"
+    return f"{ratios.iloc[0]:.2f}" if math.isfinite(ratios.iloc[0]) else "most do not arrive"
+
+
+def _short(value: Any) -> str:
+    return value if isinstance(value, str) else "" if math.isnan(value) else f"{value:.3g}"
+
+
+def _read(part: str) -> pd.DataFrame:
     path = RESULTS / f"ahead-{part}.csv"
-    return list(csv.DictReader(path.open())) if path.exists() else []
+    return pd.read_csv(path) if path.exists() else pd.DataFrame()
 
 
-def _write(part: str, rows: list[dict[str, Any]]) -> None:
-    names = list(dict.fromkeys(key for row in rows for key in row))
-    with (RESULTS / f"ahead-{part}.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, names, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+def _write(part: str, rows: list[dict[str, Any]], more: bool = False) -> None:
+    """Write the table, or more rows of it. Objects: a whole number stays one in a column that has gaps."""
+    path = RESULTS / f"ahead-{part}.csv"
+    more = more and path.exists()
+    frame = pd.DataFrame(rows, dtype=object)
+    frame.to_csv(path, mode="a" if more else "w", header=not more, index=False, lineterminator="\n")
 
 
 PARTS = {"real": real, "synthetic": synthetic, "sweep": sweeps, "profile": profile, "scaling": scaling}
@@ -447,7 +434,7 @@ PARTS = {"real": real, "synthetic": synthetic, "sweep": sweeps, "profile": profi
 def main() -> None:
     if "--show" not in sys.argv:
         for part in [argument for argument in sys.argv[1:] if argument in PARTS] or list(PARTS):
-            _write(part, PARTS[part]())
+            PARTS[part]()
         (RESULTS / "ahead.md").write_text(digest() + "\n")
     print((RESULTS / "ahead.md").read_text())
 

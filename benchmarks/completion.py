@@ -119,7 +119,7 @@ def fit(
             U, V = result.U, result.V
             ended = {"iterations": result.n_iter, "status": result.status, "kkt": result.certificate.kkt}
         else:
-            U, V = outside_ratings.fit(name, train, rank, ridge, steps, seed, threads)
+            U, V = outside_ratings.fit(name, train, outside_ratings.Model(rank, ridge, steps, seed, threads))
             ended = {"iterations": steps, "status": "done", "kkt": float("nan")}
     seconds = time.perf_counter() - began
     U, V = (_with_average(F, train.sum(axis=axis) == 0) for F, axis in ((U, 1), (V, 0)))

@@ -14,17 +14,12 @@ import platform
 import sys
 from pathlib import Path
 
-import numba
-import numpy
-import scipy
-import sklearn
-
-import enmf
 from enmf import parallel
 from enmf.bench import Setting, Table, summarize
 from enmf.bench.__main__ import print_summary, run_settings
 from enmf.bench.data import matrix
 from enmf.bench.protocols import NINE_STARTS
+from paper.runner import versions
 
 RESULTS = Path(__file__).parent / "results"
 METHODS = (
@@ -45,11 +40,7 @@ GRID = [
 
 def machine() -> str:
     with parallel.limit(None) as threads:
-        return (
-            f"{datetime.date.today()}, {platform.processor() or platform.machine()}, {threads} threads, Python "
-            f"{platform.python_version()}, numpy {numpy.__version__}, scipy {scipy.__version__}, scikit-learn "
-            f"{sklearn.__version__}, numba {numba.__version__}, enmf {enmf.__version__}"
-        )
+        return f"{datetime.date.today()}, {platform.processor() or platform.machine()}, {threads} threads, {versions()}"
 
 
 def digest(table: Table) -> str:

@@ -1,18 +1,21 @@
 """The two protocols: structure and fairness of the rows, not times."""
 
+import os
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import typer
 
 import problems
 import slow
 from enmf.bench import Setting, Table, equal_error, equal_time, outside, summarize
-from enmf.bench import protocols as protocols_module
 from enmf.bench.__main__ import main
-from enmf.bench.protocols import count_runs
+from enmf.bench.core import Case, checked
+from enmf.bench.options import repeated
+from enmf.bench.protocols import count_runs, run_ours
 
 
 def small(**changes):
@@ -89,9 +92,7 @@ def test_the_clock_stands_still_while_measuring(monkeypatch):
 
     monkeypatch.setattr(loop, "kkt_residual", slow_kkt)
     began = time.perf_counter()
-    run = protocols_module._run_ours(
-        protocols_module.check_problem(problems.counts()), small(tol=1e-9), "hals", "nndsvd", 0, None
-    )
+    run = run_ours(checked(problems.counts()), small(tol=1e-9), Case("hals", "nndsvd"))
     wall = time.perf_counter() - began
     assert run.iterations > 50
     assert wall - run.seconds > 0.02 * run.iterations / 11
@@ -109,17 +110,27 @@ def test_summary_reports_best_median_and_worst_over_starts():
 
 def test_command_line(tmp_path, capsys):
     path = tmp_path / "out.csv"
-    arguments = ["--data", "digits", "--rank", "3", "--methods", "hals", "--starts", "random-0", "--out", str(path)]
-    assert main(["equal-time", *arguments]) == 0
+    arguments = ["--data", "digits", "--rank", "3", "--methods", "hals", "--starts", "random-0", "nndsvd"]
+    assert main(["equal-time", *arguments, "--out", str(path)]) == 0
     assert "equal-time: digits, rank 3" in capsys.readouterr().out
     assert main(["show", str(path)]) == 0
     assert "hals" in capsys.readouterr().out
-    with pytest.raises(SystemExit, match="unknown method magic"):
+    with pytest.raises(typer.BadParameter, match="unknown method magic"):
         main(["equal-time", "--data", "digits", "--rank", "3", "--methods", "magic"])
 
 
 def test_a_missing_data_folder_is_one_line_and_exit_code_two(tmp_path):
+    environment = {"PATH": "", "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
     command = [sys.executable, "-m", "enmf.bench", "equal-time", "--data", "verb", "--rank", "3"]
-    done = subprocess.run(command, capture_output=True, text=True, env={"PATH": ""}, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 2
     assert done.stderr.strip() == "no data folder: set the environment variable ENMF_DATA or pass folder="
+
+
+def test_several_values_may_follow_one_option():
+    options = {"--data", "--rank"}
+    words = ["--data", "a", "b", "--out", "x.csv", "--rank=3", "4", "--data", "c"]
+    assert repeated(words, options) == [
+        *("--data", "a", "--data", "b", "--out", "x.csv"),
+        *("--rank=3", "--rank", "4", "--data", "c"),
+    ]

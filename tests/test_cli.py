@@ -195,7 +195,7 @@ def test_help_info_and_bench(tmp_path):
         assert "..." not in done.stdout.replace("csv|npy|...", "").replace("[ARGS]...", "").replace("{FACTORS}...", "")
         assert "<int" not in done.stdout
         assert "<float" not in done.stdout
-    assert "usage: enmf bench" in run("bench", "--help", cwd=tmp_path).stdout
+    assert "Usage: enmf bench" in run("bench", "--help", cwd=tmp_path).stdout
     facts = json.loads(run("info", "--json", cwd=tmp_path).stdout)
     assert facts["methods"] == enmf.methods()
     done = run("bench", "show", "nothing.csv", cwd=tmp_path)

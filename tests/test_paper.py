@@ -1,46 +1,49 @@
 """Reproductions of the paper, end to end at tiny sizes: structure, the bound, the page and the claims; no times."""
 
 import ast
-import csv
 import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import paper
 import slow
-from enmf.bench import paper
-from enmf.bench.__main__ import main
 from enmf.bench.data import matrix
-from enmf.bench.paper import published, views
-from enmf.bench.paper.case import Case, Reproduction
-from enmf.bench.paper.claims import CLAIMS, judge
-from enmf.bench.paper.claims.claim import by, listed, span, verdict
-from enmf.bench.paper.complexity import slope
-from enmf.bench.paper.runs import LETTER, OPPONENTS
+from paper import published, tidy, views
+from paper.case import Case, Reproduction
+from paper.claims import CLAIMS, judge
+from paper.claims.claim import by, listed, span, verdict
+from paper.complexity import slope
+from paper.runs import LETTER, OPPONENTS
+from reproduce import app
+
+
+def main(arguments):
+    return app(arguments, standalone_mode=False) or 0
 
 
 def table(folder, name):
-    with (folder / "tiny" / f"{name}.csv").open(newline="") as file:
-        return list(csv.DictReader(file))
+    return tidy.each(tidy.read(folder / "tiny" / f"{name}.csv"))
 
 
 def check_contest(rows, X, rank, opponents):
-    """Two rows a method, none below the bound, which is the one of a plain SVD."""
+    """Two rows per method, none below the bound, which is the one of a plain SVD."""
     bound = slow.bound(X, rank)
     for protocol in ("equal-time", "equal-error"):
         assert next(row["method"] for row in rows if row["protocol"] == protocol) == "enmf"
         assert {row["method"] for row in rows if row["protocol"] == protocol} == {"enmf", LETTER, *opponents}
     for row in rows:
-        assert float(row["bound"]) == pytest.approx(bound, rel=1e-5)
-        assert float(row["error"]) >= bound * (1 - 1e-6)
-        assert float(row["ratio"]) >= 1 - 1e-6
+        assert row["bound"] == pytest.approx(bound, rel=1e-5)
+        assert row["error"] >= bound * (1 - 1e-6)
+        assert row["ratio"] >= 1 - 1e-6
         assert row["status"] in ("global_optimum", "converged", "target_reached", "timeout", "stalled")
-        assert np.isfinite(float(row["kkt"]))
+        assert np.isfinite(row["kkt"])
 
 
 def test_synthetic_end_to_end(tmp_path, capsys):
-    arguments = ["reproduce", "table", "3", "--size", "tiny", "--out", str(tmp_path), "--threads", "1"]
+    arguments = ["table", "3", "--size", "tiny", "--out", str(tmp_path), "--threads", "1"]
     docs = tmp_path / "paper.md"
     assert main([*arguments, "--docs", str(docs)]) == 0
     rows = table(tmp_path, "synthetic")
@@ -52,7 +55,7 @@ def test_synthetic_end_to_end(tmp_path, capsys):
     assert "nmf-admm" in page
     assert "http" not in page.replace("http://www.w3.org", "")  # offline: it refers to nothing
     about = table(tmp_path, "about")
-    assert about[0]["command"] == "python -m enmf.bench reproduce synthetic --size tiny --threads 1"
+    assert about[0]["command"] == "python benchmarks/reproduce.py synthetic --size tiny --threads 1"
     words = docs.read_text()
     assert words.count("## Claim ") == len(CLAIMS)
     assert "not run" in words  # the other tables are not there
@@ -64,11 +67,11 @@ def test_synthetic_end_to_end(tmp_path, capsys):
 
 def test_verb_end_to_end(tmp_path, real_data):
     X = real_data("verb").toarray()
-    assert main(["reproduce", "real", "--size", "tiny", "--out", str(tmp_path), "--threads", "1"]) == 0
+    assert main(["real", "--size", "tiny", "--out", str(tmp_path), "--threads", "1"]) == 0
     check_contest(table(tmp_path, "real"), X, 5, (*OPPONENTS, "anls-bpp"))
-    assert main(["reproduce", "bounds", "--size", "tiny", "--out", str(tmp_path)]) == 0
+    assert main(["bounds", "--size", "tiny", "--out", str(tmp_path)]) == 0
     (row,) = table(tmp_path, "bounds")
-    assert float(row["bound"]) == pytest.approx(slow.bound(X, 10), rel=1e-6)
+    assert row["bound"] == pytest.approx(slow.bound(X, 10), rel=1e-6)
     assert views.below_bound(row)  # the paper's 13.59
 
 
@@ -89,7 +92,7 @@ def test_a_failing_case_is_a_row_and_is_tried_again(tmp_path):
     assert paper.run([one], "tiny", tmp_path, say=lambda line: None)
     assert [row["status"] for row in table(tmp_path, "thing")] == ["failed: RuntimeError: no such matrix", "done"]
     assert paper.run([one], "tiny", tmp_path, say=lambda line: None)
-    assert {row["data"]: row["error"] for row in table(tmp_path, "thing")} == {"a": "1.5", "b": "2"}
+    assert {row["data"]: row["error"] for row in table(tmp_path, "thing")} == {"a": 1.5, "b": 2.0}
     assert not paper.run([one], "tiny", tmp_path, seconds=0.0, again=True, say=lambda line: None)
 
 
@@ -112,14 +115,14 @@ def test_the_papers_figures():
     assert counts["Table 10"] == 40 * 10 * 2
     assert counts["Table 13"] == 25 * 9 * 4
     # two of the five impossible errors need no data to be recognised, given the bounds of an exact SVD
-    for data, rank, bound in (("face", "20", "7407.73"), ("face", "25", "5974.60")):
+    for data, rank, bound in (("face", 20, 7407.73), ("face", 25, 5974.60)):
         assert views.below_bound({"data": data, "rank": rank, "bound": bound})
-    assert not views.below_bound({"data": "face", "rank": "10", "bound": "11567.37"})
+    assert not views.below_bound({"data": "face", "rank": 10, "bound": 11567.37})
 
 
 def test_slopes_are_exponents():
-    rows = [{"vary": "side", "side": str(n), "rank": "5", "svd": str(3e-9 * n**1.7)} for n in (100, 200, 400)]
-    measured, formula = slope(rows, "side", "svd")
+    rows = [{"vary": "side", "side": n, "rank": 5, "svd": 3e-9 * n**1.7} for n in (100, 200, 400)]
+    measured, formula = slope(pd.DataFrame(rows), "side", "svd")
     assert measured == pytest.approx(1.7)
     assert formula == pytest.approx(2.0)
 
@@ -171,9 +174,9 @@ def test_ranges_of_the_claims_are_those_of_the_papers_tables():
         for other in gains("Table 3", f"synthetic-{snr}", (50, 100, 200, 400, 500), min, lambda ours, other: other - 1)
     ]
     counts = [
-        int(row["value"])
+        value
         for kind in ("synthetic", "real")
-        for row in published.figures(f"orthogonality, {kind}", quantity="iterations")
+        for value in published.figures(f"orthogonality, {kind}", quantity="iterations")["number"]
     ]
     for name, low, high in (
         ("faces", min(faces), max(faces)),
@@ -193,8 +196,8 @@ def test_verdicts_say_where():
     assert verdict({"a": True, "b": False, "c": True}) == "holds only in 2 of 3 settings: all but b"
     with pytest.raises(ValueError, match="no setting"):
         verdict({})
-    rows = [{"data": "x", "rank": "2", "ratio": "1"}, {"data": "x", "rank": "3", "ratio": "2"}]
-    assert by(rows, lambda row: row["ratio"] == "1") == "holds only in 1 of 2 settings: x r = 2"
+    rows = pd.DataFrame({"data": ["x", "x"], "rank": [2, 3], "ratio": [1.0, 2.0]})
+    assert by(rows, lambda row: row["ratio"] == 1.0) == "holds only in 1 of 2 settings: x r = 2"
     assert span([3.0, 1.0, 2.0], ".1f") == "1.0 to 3.0"
     assert span([2.0, 2.0], ".1f") == "2.0"
     assert listed([str(k) for k in range(10)]).endswith("7 and 2 more")
@@ -203,15 +206,19 @@ def test_verdicts_say_where():
 def test_verdicts_follow_the_rows():
     """The same claim, judged by rows that say the opposite."""
     one = next(one for one in CLAIMS if one.judge.__name__ == "rotation_alone")
-    point = {"data": "synthetic-60-5000", "rank": "50", "point": "spread start", "rotation_iterations": "0"}
-    arrived = {**point, "negative_entries": "0", "ratio": "1.0000001", "status": "global_optimum"}
-    outside = {**point, "rank": "500", "negative_entries": "0.01", "ratio": "1.3", "status": "outside"}
-    assert judge(one, {"rotation": [arrived]})[0] == "holds"
-    assert judge(one, {"rotation": [outside]})[0] == "does not hold"
-    word, text = judge(one, {"rotation": [arrived, outside]})
+    point = {"data": "synthetic-60-5000", "rank": 50, "point": "spread start", "rotation_iterations": 0}
+    arrived = {**point, "negative_entries": 0.0, "ratio": 1.0000001, "status": "global_optimum"}
+    outside = {**point, "rank": 500, "negative_entries": 0.01, "ratio": 1.3, "status": "outside"}
+
+    def judged(*rows):
+        return judge(one, {"rotation": pd.DataFrame(rows)})
+
+    assert judged(arrived)[0] == "holds"
+    assert judged(outside)[0] == "does not hold"
+    word, text = judged(arrived, outside)
     assert word == "holds only in 1 of 2 settings: 60 dB r = 50"
     assert "1.300000" in text
-    assert judge(one, {"rotation": [{"status": "failed: no memory"}]})[0] == "not decided"
+    assert judged({"status": "failed: no memory"})[0] == "not decided"
 
 
 def test_overview_counts_cases_and_their_seconds(tmp_path):
@@ -225,6 +232,14 @@ def test_overview_counts_cases_and_their_seconds(tmp_path):
         paper.run([one], "tiny", tmp_path, again=True, say=lambda line: None)
     (line,) = paper.overview([one], "tiny", tmp_path)
     assert (line["done"], line["cases"]) == (2, 2)
-    with (tmp_path / "tiny" / "about.csv").open(newline="") as file:
-        (about,) = csv.DictReader(file)
-    assert about["cases"] == "2"
+    (about,) = table(tmp_path, "about")
+    assert about["cases"] == 2
+
+
+def test_a_table_is_written_as_it_was_read(tmp_path):
+    """Else a run that resumes would rewrite the rows of others."""
+    found = sorted((Path(paper.__file__).parent / "small").glob("*.csv"))
+    assert len(found) > 10
+    for path in found:
+        tidy.write(tidy.read(path), tmp_path / path.name)
+        assert (tmp_path / path.name).read_bytes() == path.read_bytes(), path

@@ -1,4 +1,4 @@
-"""The data behind figures 4, 5 and 7 of the paper, as tidy tables: one dictionary a row, ready for a DataFrame."""
+"""The data behind figures 4, 5 and 7 of the paper, as tidy tables: one dictionary per row, ready for a DataFrame."""
 
 from __future__ import annotations
 
@@ -37,18 +37,10 @@ def distance_to_orthant(
             for kind in ("rotation", "general"):
                 began = time.perf_counter()
                 found = transform_to_orthant(U, V, kind, max_iter=max_iter)
-                yield {
-                    "n": n,
-                    "m": m,
-                    "rank": rank,
-                    "sparsity": sparsity,
-                    "kind": kind,
-                    "distance": found.distance,
-                    "relative_distance": found.relative_distance,
-                    "iterations": found.iterations,
-                    "newton_steps": found.newton_steps,
-                    "seconds": time.perf_counter() - began,
-                }
+                spent = time.perf_counter() - began
+                key = {"n": n, "m": m, "rank": rank, "sparsity": sparsity, "kind": kind}
+                names = ("distance", "relative_distance", "iterations", "newton_steps")
+                yield {**key, **{name: getattr(found, name) for name in names}, "seconds": spent}
 
 
 def error_at_feasibility(X: Any, ranks: Iterable[int], *, data: str = "", random_state: int = 0) -> Iterator[Row]:

@@ -15,21 +15,33 @@ import importlib.util
 import io
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 import scipy.sparse as sp
 
-Fit = Callable[[sp.csr_array, int, float, int, int, int], tuple[np.ndarray, np.ndarray]]
+
+@dataclass(frozen=True)
+class Model:
+    """What to fit, and how long."""
+
+    rank: int
+    ridge: float
+    iterations: int
+    seed: int
+    threads: int
 
 
-def _cmfrec(
-    train: sp.csr_array, rank: int, ridge: float, iterations: int, seed: int, threads: int
-) -> tuple[np.ndarray, np.ndarray]:
+Fit = Callable[[sp.csr_array, Model], tuple[np.ndarray, np.ndarray]]
+
+
+def _cmfrec(train: sp.csr_array, wanted: Model) -> tuple[np.ndarray, np.ndarray]:
     from cmfrec import CMF
 
     model = CMF(
-        k=rank,
-        lambda_=ridge,
+        k=wanted.rank,
+        lambda_=wanted.ridge,
         scale_lam=True,
         nonneg=True,
         method="als",
@@ -37,9 +49,9 @@ def _cmfrec(
         user_bias=False,
         item_bias=False,
         center=False,
-        niter=iterations,
-        nthreads=threads,
-        random_state=seed + 1,  # it takes positive seeds only
+        niter=wanted.iterations,
+        nthreads=wanted.threads,
+        random_state=wanted.seed + 1,  # it takes positive seeds only
         precompute_for_predictions=False,
         verbose=False,
     )
@@ -47,47 +59,42 @@ def _cmfrec(
     return model.A_, model.B_
 
 
-def _libmf(
-    train: sp.csr_array, rank: int, ridge: float, iterations: int, seed: int, threads: int
-) -> tuple[np.ndarray, np.ndarray]:
+def _libmf(train: sp.csr_array, wanted: Model) -> tuple[np.ndarray, np.ndarray]:
     with contextlib.redirect_stdout(io.StringIO()):  # it greets on import
         from libmf import mf
 
-    n, m = train.shape
     entries = sp.coo_array(train)
     table = np.column_stack([*entries.coords, entries.data])
     model = mf.MF(
         fun=mf.P_L2_MFR,
-        k=rank,
-        nr_threads=threads,
-        nr_iters=iterations,
+        k=wanted.rank,
+        nr_threads=wanted.threads,
+        nr_iters=wanted.iterations,
         lambda_p1=0.0,
         lambda_q1=0.0,
-        lambda_p2=ridge,
-        lambda_q2=ridge,
+        lambda_p2=wanted.ridge,
+        lambda_q2=wanted.ridge,
         do_nmf=True,
         quiet=True,
     )
     model.fit(table)
-    U, V = np.full((n, rank), np.nan, np.float32), np.full((m, rank), np.nan, np.float32)
+    U, V = (np.full((side, wanted.rank), np.nan, np.float32) for side in train.shape)
     P, Q = model.p_factors(), model.q_factors()
     U[: len(P)], V[: len(Q)] = P, Q
     return U, V
 
 
-def _surprise(
-    train: sp.csr_array, rank: int, ridge: float, iterations: int, seed: int, threads: int
-) -> tuple[np.ndarray, np.ndarray]:
-    import pandas
+def _surprise(train: sp.csr_array, wanted: Model) -> tuple[np.ndarray, np.ndarray]:
     from surprise import NMF, Dataset, Reader
 
     rows, columns = sp.coo_array(train).coords
-    frame = pandas.DataFrame({"row": rows, "column": columns, "value": train.data})
+    frame = pd.DataFrame({"row": rows, "column": columns, "value": train.data})
     reader = Reader(rating_scale=(float(train.data.min()), float(train.data.max())))
     data = Dataset.load_from_df(frame, reader).build_full_trainset()
-    model = NMF(n_factors=rank, n_epochs=iterations, reg_pu=ridge, reg_qi=ridge, random_state=seed)
+    ridges = {"reg_pu": wanted.ridge, "reg_qi": wanted.ridge}
+    model = NMF(n_factors=wanted.rank, n_epochs=wanted.iterations, random_state=wanted.seed, **ridges)
     model.fit(data)
-    U, V = np.full((train.shape[0], rank), np.nan), np.full((train.shape[1], rank), np.nan)
+    U, V = (np.full((side, wanted.rank), np.nan) for side in train.shape)
     U[[data.to_raw_uid(i) for i in range(data.n_users)]] = model.pu
     V[[data.to_raw_iid(i) for i in range(data.n_items)]] = model.qi
     return U, V
@@ -102,12 +109,10 @@ def names() -> list[str]:
     return [name for name in _KNOWN if importlib.util.find_spec(name) is not None]
 
 
-def fit(
-    name: str, train: sp.csr_array, rank: int, ridge: float, iterations: int, seed: int, threads: int
-) -> tuple[np.ndarray, np.ndarray]:
+def fit(name: str, train: sp.csr_array, wanted: Model) -> tuple[np.ndarray, np.ndarray]:
     """U and V after some iterations; a row without ratings is the average of the others."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        factors = _KNOWN[name](train, rank, ridge, iterations, seed, threads)
+        factors = _KNOWN[name](train, wanted)
     filled = [np.where(np.isnan(F), np.nanmean(F, axis=0), F) for F in factors]
     return filled[0], filled[1]

@@ -1,13 +1,15 @@
-"""The table of results: a CSV file that grows by one row a run, so that an interrupted grid goes on where it ended."""
+"""The table of results: a CSV file that grows by one row per run, so that an interrupted grid resumes."""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from statistics import median
 from typing import Any
+
+import pandas as pd
+
+KEY = ("protocol", "data", "rank", "method", "start", "repeat")  # what tells one run from another
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,10 @@ class Row:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        return (self.protocol, self.data, self.rank, self.method, self.start, self.repeat)
+        return tuple(getattr(self, name) for name in KEY)
+
+
+TYPES = {field.name: str(field.type) for field in fields(Row)}
 
 
 class Table:
@@ -43,34 +48,35 @@ class Table:
 
     def __init__(self, path: str | Path | None = None) -> None:
         self.path = Path(path) if path is not None else None
-        self.rows: list[Row] = []
+        self.frame = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in TYPES.items()})
         if self.path is not None and self.path.exists():
-            with self.path.open(newline="") as file:
-                self.rows = [_parse(record) for record in csv.DictReader(file)]
+            self.frame = pd.read_csv(self.path, dtype=TYPES)
+
+    @property
+    def rows(self) -> list[Row]:
+        return _rows(self.frame)
 
     def find(self, key: tuple[Any, ...]) -> Row | None:
-        return next((row for row in self.rows if row.key == key), None)
+        same = self.frame[list(KEY)] == pd.Series(key, index=KEY)
+        found = _rows(self.frame[same.all(axis=1)])
+        return found[0] if found else None
 
     def add(self, row: Row) -> None:
-        self.rows.append(row)
+        line = _frame([row])
+        self.frame = pd.concat([self.frame, line], ignore_index=True)
         if self.path is None:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        new = not self.path.exists()
-        with self.path.open("a", newline="") as file:
-            writer = csv.DictWriter(file, [field.name for field in fields(Row)])
-            if new:
-                writer.writeheader()
-            writer.writerow({key: _shown(value) for key, value in asdict(row).items()})
+        form = {"float_format": "%.10g", "na_rep": "nan", "lineterminator": "\r\n"}
+        line.to_csv(self.path, mode="a", header=not self.path.exists(), index=False, **form)
 
 
-def _shown(value: Any) -> Any:
-    return f"{value:.10g}" if isinstance(value, float) else value
+def _frame(rows: Iterable[Row]) -> pd.DataFrame:
+    return pd.DataFrame([asdict(row) for row in rows], columns=list(TYPES)).astype(TYPES)
 
 
-def _parse(record: dict[str, str]) -> Row:
-    kinds = {"str": str, "int": int, "float": float}
-    return Row(**{field.name: kinds[str(field.type)](record[field.name]) for field in fields(Row)})
+def _rows(frame: pd.DataFrame) -> list[Row]:
+    return [Row(**record) for record in frame.to_dict("records")]
 
 
 @dataclass(frozen=True)
@@ -96,40 +102,32 @@ class Summary:
 
 def summarize(rows: Iterable[Row]) -> list[Summary]:
     """Best, median and worst over the starts. The best has the smallest error or, at equal error, the least time."""
-    groups: dict[tuple[str, str, int, str], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row.protocol, row.data, row.rank, row.method), []).append(row)
-    return [_summary(key, group) for key, group in groups.items()]
+    frame = _frame(rows)
+    frame["time_ratio"] = frame["seconds"] / frame["reference_seconds"]
+    groups = frame.groupby(["protocol", "data", "rank", "method"], sort=False)
+    return [_summary(key, group) for key, group in groups]
 
 
-def _summary(key: tuple[str, str, int, str], group: list[Row]) -> Summary:
-    starts: dict[str, list[Row]] = {}
-    for row in group:
-        starts.setdefault(row.start, []).append(row)
-
-    def middle(name: str, column: str) -> float:
-        return median(getattr(row, column) for row in starts[name])
-
-    def order(name: str) -> tuple[Any, ...]:
-        if key[0] == "equal-error":
-            arrived = all(row.status in ("target_reached", "reference") for row in starts[name])
-            return (not arrived, middle(name, "seconds") if arrived else middle(name, "error"))
-        return (middle(name, "error"),)
-
-    best = min(starts, key=order)
-    errors = sorted(middle(name, "error") for name in starts)
-    first = starts[best][0]
+def _summary(key: tuple[str, str, int, str], group: pd.DataFrame) -> Summary:
+    starts = group.groupby("start", sort=False)
+    middle = starts[["error", "seconds", "time_ratio", "ratio", "kkt"]].median()  # over repeats
+    away, rank = False, middle["error"]
+    if key[0] == "equal-error":
+        away = ~group["status"].isin(("target_reached", "reference")).groupby(group["start"]).all()
+        rank = middle["error"].where(away, middle["seconds"])
+    best = middle.assign(away=away, order=rank).sort_values(["away", "order"], kind="stable").iloc[0]
+    first = starts.get_group(best.name).iloc[0]
     return Summary(
         *key,
-        best_error=middle(best, "error"),
-        median_error=median(errors),
-        worst_error=errors[-1],
-        best_start=best,
-        seconds=middle(best, "seconds"),
-        time_ratio=median(row.seconds / row.reference_seconds for row in starts[best]),
-        error_ratio=middle(best, "error") / first.reference_error if first.reference_error else float("nan"),
-        bound_ratio=middle(best, "ratio"),
-        kkt=middle(best, "kkt"),
-        status=first.status,
+        best_error=best["error"],
+        median_error=middle["error"].median(),
+        worst_error=middle["error"].max(),
+        best_start=best.name,
+        seconds=best["seconds"],
+        time_ratio=best["time_ratio"],
+        error_ratio=best["error"] / first["reference_error"] if first["reference_error"] else float("nan"),
+        bound_ratio=best["ratio"],
+        kkt=best["kkt"],
+        status=first["status"],
         starts=len(starts),
     )

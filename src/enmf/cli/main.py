@@ -555,10 +555,12 @@ def compare(
 )
 def bench(ctx: typer.Context) -> None:
     """Compare methods under one fair clock (as python -m enmf.bench)."""
-    from enmf.bench.__main__ import main as run
+    from enmf.bench.__main__ import app as of_bench
 
     _run_begins()
-    raise typer.Exit(run(list(ctx.args), "enmf bench"))
+    command = typer.main.get_command(of_bench)
+    with command.make_context("enmf bench", list(ctx.args)) as inner:
+        command.invoke(inner)
 
 
 @app.command(short_help="Factorize handwritten digits and show what comes out.")

@@ -8,13 +8,14 @@ from functools import partial
 import numpy as np
 
 from enmf.bench import figures
+from enmf.bench.core import Goal
 from enmf.bench.data import matrix
-from enmf.bench.paper.case import Case, Row, reproduces
-from enmf.bench.paper.contests import REAL, SNRS
-from enmf.bench.paper.runs import LETTER, OPPONENTS, bound_of, facts, problem, run, warm
-from enmf.bench.protocols import NINE_STARTS, Goal
+from enmf.bench.protocols import NINE_STARTS
 from enmf.geometry.equivalence import compare
 from enmf.geometry.exact import relate
+from paper.case import Case, Row, reproduces
+from paper.contests import REAL, SNRS
+from paper.runs import LETTER, OPPONENTS, bound_of, facts, problem, run, warm
 
 
 @reproduces(
@@ -57,10 +58,7 @@ def minima(
     synthetic = {f"synthetic-{snr}-{side}": ranks for snr in snrs}
     for data, some in {**real, **synthetic}.items():
         for rank in some:
-            yield Case(
-                {"data": data, "rank": rank},
-                partial(_minima, data, rank, starts, least, times),
-            )
+            yield Case({"data": data, "rank": rank}, partial(_minima, data, rank, starts, least, times))
 
 
 def _minima(data: str, rank: int, starts: tuple[str, ...], least: float, times: float) -> Iterator[Row]:

@@ -8,12 +8,11 @@ from functools import partial
 import numpy as np
 
 from enmf.bench import figures
-from enmf.bench.paper.case import Case, Row, reproduces
-from enmf.bench.paper.runs import LETTER, OPPONENTS, bound_of, facts, problem, run, warm
-from enmf.bench.protocols import Goal
+from enmf.bench.core import Goal, checked
 from enmf.datasets import load, make_exact
 from enmf.geometry.equivalence import compare
-from enmf.problem.validation.arrays import check_problem
+from paper.case import Case, Row, reproduces
+from paper.runs import LETTER, OPPONENTS, bound_of, facts, problem, run, warm
 
 POINTS = 60  # rows kept of a trace
 
@@ -28,10 +27,8 @@ POINTS = 60  # rows kept of a trace
 def convergence(data: str, rank: int, times: float, least: float) -> Iterator[Case]:
     """Every method from its first random start, for many times eNMF's time; the paper runs them for hours."""
     for method in ("enmf", LETTER, *OPPONENTS):
-        yield Case(
-            {"data": data, "rank": rank, "method": method},
-            partial(_course, data, rank, method, times, least),
-        )
+        key = {"data": data, "rank": rank, "method": method}
+        yield Case(key, partial(_course, data, rank, method, times, least))
 
 
 def _course(data: str, rank: int, method: str, times: float, least: float) -> list[Row]:
@@ -90,7 +87,7 @@ def _exact(sparsity: float, method: str, seconds: float, generated: tuple[int, i
     else:
         X, truth = load("exact", sparsity=sparsity)
         U, V = truth["U"], truth["V"]
-    target, rank = check_problem(X), U.shape[1]
+    target, rank = checked(X), U.shape[1]
     warm(target, *_others(method))
     own = method not in OPPONENTS
     start = "exterior" if own else "random-0"

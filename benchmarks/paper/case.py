@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 Row = dict[str, Any]
-SIZES = ("tiny", "small", "paper")
 
 
 class Case(NamedTuple):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from enmf.bench.paper import views
-from enmf.bench.paper.case import REPRODUCTIONS
-from enmf.bench.paper.claims.claim import CLAIMS, Tables, judge, markdown, value
-from enmf.bench.paper.runner import overview, read
-from enmf.bench.paper.runs import LETTER, TOL
-from enmf.bench.paper.views import fmt, pick, settings
+from paper import views
+from paper.case import REPRODUCTIONS
+from paper.claims.claim import CLAIMS, Tables, judge, markdown
+from paper.runner import overview, read
+from paper.runs import LETTER, TOL
+from paper.tidy import each, pick
+from paper.views import fmt, settings
 
 READING = """How to read it: the Eckart-Young bound is the error of the truncated SVD; nothing of that rank is closer to
 X, so *error / bound* is at least one for everybody, and one is a proof of optimality. *Holds* means that our rows show
@@ -43,13 +44,13 @@ def write_claims(path: str | Path, size: str, folder: Path) -> Path:
     lines = [
         "# The paper's claims, one by one",
         "",
-        f"Every figure of ours on this page is taken by `enmf.bench.paper.claims` from the tables in "
+        f"Every figure of ours on this page is taken by `benchmarks/paper/claims` from the tables in "
         f"[{folder.as_posix()}/{size}]({place}/{size}); the paper's are in "
-        f"[figures.csv](../src/enmf/bench/paper/figures.csv). Tables and figures side by side: "
+        f"[figures.csv](../benchmarks/paper/figures.csv). Tables and figures side by side: "
         f"[{folder.as_posix()}/index.html]({place}/index.html).",
         "",
         "```sh",
-        f"python -m enmf.bench reproduce all --size {size} --docs docs/paper.md   # ENMF_DATA names the data folder",
+        f"python benchmarks/reproduce.py all --size {size} --docs docs/paper.md   # ENMF_DATA names the data folder",
         "```",
         "",
         *_made(tables),
@@ -66,37 +67,34 @@ def write_claims(path: str | Path, size: str, folder: Path) -> Path:
 
 
 def _made(tables: Tables) -> list[str]:
-    about = tables.get("about", [])
-    if not about:
+    if "about" not in tables:
         return []
-    kinds = ["; ".join(dict.fromkeys(row[name] for row in about)) for name in ("machine", "versions")]
-    dates = sorted({row["date"] for row in about})
-    minutes = sum(float(row["seconds"]) for row in about) / 60
-    when = " to ".join(dict.fromkeys((dates[0], dates[-1])))
+    about = tables["about"]
+    kinds = ["; ".join(about[name].unique()) for name in ("machine", "versions")]
+    minutes = about["seconds"].sum() / 60
+    when = " to ".join(dict.fromkeys((about["date"].min(), about["date"].max())))
     return [f"Made on {when}, {kinds[0]}; {kinds[1]}. {minutes:.0f} minutes in all.", ""]
 
 
 def _below(tables: Tables) -> list[str]:
     lines = []
-    for row in tables.get("bounds", []):
-        if row.get("bound"):
-            ours, best = views.paper_errors(row["data"], row["rank"])
-            mark = " (below the bound)" if views.below_bound(row) else ""
-            name, bound = f"{row['data']} {row['rank']}", fmt(value(row, "bound"), 6)
-            lines.append((name, bound, f"{fmt(ours, 6)}{mark}", fmt(best, 6)))
+    for row in each(tables["bounds"].dropna(subset="bound")) if "bounds" in tables else []:
+        ours, best = views.paper_errors(row["data"], row["rank"])
+        mark = " (below the bound)" if views.below_bound(row) else ""
+        lines.append((f"{row['data']} {row['rank']}", fmt(row["bound"], 6), f"{fmt(ours, 6)}{mark}", fmt(best, 6)))
     heads = ("data, r", "bound", "paper, eNMF", "paper, best opponent")
     return ["## Printed errors against the bound", "", *markdown(heads, lines), ""]
 
 
 def _letter(tables: Tables) -> list[str]:
     """Our defaults beside preset="paper"."""
-    rows = [row for row in tables.get("phases", []) if row.get("ratio")]
+    rows = tables["phases"].dropna(subset="ratio") if "phases" in tables else None
     lines = []
-    for data, rank in settings(rows):
+    for data, rank in settings(rows) if rows is not None else []:
         cells = [
-            f"{fmt(value(row, 'seconds'), 3)}, {value(row, 'ratio'):.5f}, {row['status']}"
+            f"{fmt(row['seconds'], 3)}, {row['ratio']:.5f}, {row['status']}"
             for method in ("enmf", LETTER)
-            for row in pick(rows, data=data, rank=rank, method=method)
+            for row in each(pick(rows, data=data, rank=rank, method=method))
         ]
         lines.append((f"{data} {rank}", *cells))
     heads = ("data, r", "ours: seconds, error / bound, status", "letter: seconds, error / bound, status")

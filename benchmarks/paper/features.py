@@ -19,14 +19,13 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from enmf import parallel
-from enmf.bench.paper.ablation import STRATEGIES, strategy_options
-from enmf.bench.paper.case import Case, Row, reproduces
-from enmf.bench.paper.runs import LETTER, OPPONENTS, bound_of, facts, run, warm
-from enmf.bench.protocols import Goal
+from enmf.bench.core import Goal, Result, checked
+from enmf.bench.protocols import goals
 from enmf.datasets import load
 from enmf.linalg.nnls import solve_nnls
-from enmf.problem.validation.arrays import check_problem
-from enmf.run.result import Result
+from paper.ablation import STRATEGIES, strategy_options
+from paper.case import Case, Row, reproduces
+from paper.runs import LETTER, OPPONENTS, bound_of, facts, run, warm
 
 SPLITS = 5
 Part = tuple[np.ndarray, np.ndarray]  # rows and their labels
@@ -79,25 +78,15 @@ def _methods(
     make: Callable[[], Any],
 ) -> Iterator[Row]:
     train, test = _split(*source(), test_size, split)
-    target = check_problem(train[0])
+    target = checked(train[0])
     warm(target, *OPPONENTS)
     ours = run(target, rank, "enmf")
     bound, goal = bound_of(target, rank), Goal(ours.trace[-1].seconds)
-    yield {
-        "method": "enmf",
-        "start": "exterior",
-        **facts(ours, bound),
-        "accuracy": 100 * accuracy(ours, train, test, make()),
-    }
-    for method in (LETTER, *OPPONENTS):
-        start = "exterior" if method == LETTER else f"random-{split}"
-        result = run(target, rank, method, start, goal)
-        yield {
-            "method": method,
-            "start": start,
-            **facts(result, bound),
-            "accuracy": 100 * accuracy(result, train, test, make()),
-        }
+    for method in ("enmf", LETTER, *OPPONENTS):
+        start = f"random-{split}" if method in OPPONENTS else "exterior"
+        result = ours if method == "enmf" else run(target, rank, method, start, goal)
+        score = 100 * accuracy(result, train, test, make())
+        yield {"method": method, "start": start, **facts(result, bound), "accuracy": score}
 
 
 def _splits(data: str, ranks: tuple[int, ...], run: Any, classifier: Any) -> Iterator[Case]:
@@ -157,7 +146,7 @@ def post_rotation(ranks: tuple[int, ...], frames: int, patience: float, limit: f
 
 def _strategies(frames: int, rank: int, split: int, patience: float, limit: float) -> Iterator[Row]:
     train, test = _split(*digits(frames), 0.2, split)
-    target = check_problem(train[0])
+    target = checked(train[0])
     warm(target, "hals", "grad-mult", "gradient")
     options = strategy_options(STRATEGIES[0])
     ours = run(target, rank, LETTER, goal=Goal(limit), options=options)
@@ -167,10 +156,7 @@ def _strategies(frames: int, rank: int, split: int, patience: float, limit: floa
         yield {"protocol": protocol, "method": STRATEGIES[0], **facts(ours, bound), "accuracy": score}
     for name in STRATEGIES[1:]:
         options = strategy_options(name)
-        for protocol, goal in (
-            ("equal time", Goal(seconds)),
-            ("equal error", Goal(patience * seconds, ours.error * (1.0 + 1e-6))),
-        ):
+        for protocol, goal in goals(seconds, ours.error, patience).items():
             result = run(target, rank, LETTER, goal=goal, options=options)
             found = 100 * accuracy(result, train, test, _logistic())
-            yield {"protocol": protocol, "method": name, **facts(result, bound), "accuracy": found}
+            yield {"protocol": protocol.replace("-", " "), "method": name, **facts(result, bound), "accuracy": found}

@@ -8,18 +8,20 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from enmf.bench.paper import pictures
-from enmf.bench.paper.case import REPRODUCTIONS, Reproduction
-from enmf.bench.paper.claims import CLAIMS, judge
-from enmf.bench.paper.runner import read
-from enmf.bench.paper.runs import TOL
-from enmf.bench.paper.views import VIEWS, View
 from enmf.report.page import _document, _section
 from enmf.report.tables import table as sortable
+from paper import pictures
+from paper.case import REPRODUCTIONS, Reproduction, Row
+from paper.claims import CLAIMS, judge
+from paper.runner import read
+from paper.runs import TOL
+from paper.tidy import Rows, each, failed
+from paper.views import VIEWS, View
 
 STYLE = """<style>
 table.sortable td { white-space: pre; }
@@ -36,18 +38,18 @@ truncated SVD. <i>error / bound</i> of 1 is a proven optimum. <i>kkt</i> is the 
 {TOL:.0e} is a stationary point. Seconds depend on machine and implementation, their ratios less so.</p>"""
 
 
-def views_of(name: str, rows: list[dict[str, str]]) -> tuple[list[View], list[str]]:
+def views_of(name: str, rows: Rows) -> tuple[list[View], list[str]]:
     """The views of a table, and the lines of the cases that failed."""
-    failed = [row for row in rows if row.get("status", "").startswith("failed")]
-    good = [row for row in rows if row not in failed] if name != "reuters" else rows
-    words = [", ".join(value for value in row.values() if value) for row in failed]
-    return (VIEWS[name](good) if good else []), words
+    lost = failed(rows)
+    good = rows[~lost] if name != "reuters" else rows
+    words = [", ".join(row.dropna().astype(str)) for _, row in rows[lost].iterrows()]
+    return (VIEWS[name](good) if len(good) else []), words
 
 
 def write_page(size: str, folder: Path) -> Path:
     """Figures and page from the tables that are there; the path of the page."""
     tables = read(folder, size)
-    about = {row["name"]: row for row in tables.get("about", [])}
+    about = {row["name"]: row for row in each(tables.get("about", pd.DataFrame()))}
     parts = [STYLE, INTRODUCTION, _contents(tables)]
     for name, one in REPRODUCTIONS.items():
         if name in tables:
@@ -57,7 +59,7 @@ def write_page(size: str, folder: Path) -> Path:
     return page
 
 
-def _contents(tables: dict[str, list[dict[str, str]]]) -> str:
+def _contents(tables: dict[str, Rows]) -> str:
     rows = [
         (one.title, ", ".join(one.shows), f"{one.name}.csv", len(tables[name]))
         for name, one in REPRODUCTIONS.items()
@@ -80,7 +82,7 @@ def _words(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
 
 
-def _claims(name: str, tables: dict[str, list[dict[str, str]]]) -> str:
+def _claims(name: str, tables: dict[str, Rows]) -> str:
     """The claims that this table decides, with their verdicts."""
     lines = [
         f"<li>{html.escape(claim.said.text)} <b>{html.escape(judge(claim, tables)[0])}</b></li>"
@@ -107,14 +109,14 @@ def _figure(path: Path, title: str) -> str:
     )
 
 
-def _part(one: Reproduction, tables: dict[str, list[dict[str, str]]], about: dict[str, str], folder: Path) -> str:
+def _part(one: Reproduction, tables: dict[str, Rows], about: Row, folder: Path) -> str:
     rows = tables[one.name]
-    made = ", ".join(about[key] for key in ("date", "machine", "versions") if about.get(key))
-    views, failed = views_of(one.name, rows)
+    made = ", ".join(about[key] for key in ("date", "machine", "versions") if key in about)
+    views, lost = views_of(one.name, rows)
     pieces = [f'<p id="{one.name}">{_words(one.text)}</p>', _claims(one.name, tables)]
     if about:
         pieces.append(
-            f'<p class="soft">{html.escape(made)}; {float(about["seconds"]):.0f} s in all.</p>'
+            f'<p class="soft">{html.escape(made)}; {about["seconds"]:.0f} s in all.</p>'
             f"<pre>{html.escape(about['command'])}</pre>"
         )
     path = pictures.draw(one.name, rows, folder)
@@ -129,8 +131,8 @@ def _part(one: Reproduction, tables: dict[str, list[dict[str, str]]], about: dic
             if long
             else f"<h3>{caption}</h3>{table}"
         )
-    if failed:
-        pieces.append("<h3>Failed</h3><ul>" + "".join(f"<li>{html.escape(line)}</li>" for line in failed) + "</ul>")
+    if lost:
+        pieces.append("<h3>Failed</h3><ul>" + "".join(f"<li>{html.escape(line)}</li>" for line in lost) + "</ul>")
     return _section(
         f"{html.escape(one.title)} <span class='soft'>{html.escape(', '.join(one.shows))}</span>", "".join(pieces)
     )
@@ -144,7 +146,7 @@ def show(chosen: list[Reproduction], size: str, folder: Path, console: Console |
         if one.name not in tables:
             continue
         console.rule(f"{one.title}: {', '.join(one.shows)}")
-        views, failed = views_of(one.name, tables[one.name])
+        views, lost = views_of(one.name, tables[one.name])
         for view in views:
             shown = RichTable(title=view.caption, title_justify="left", box=SIMPLE)
             for place, head in enumerate(view.heads):
@@ -152,5 +154,5 @@ def show(chosen: list[Reproduction], size: str, folder: Path, console: Console |
             for row in view.rows:
                 shown.add_row(*(f"{value:.6g}" if isinstance(value, float) else str(value) for value in row))
             console.print(shown)
-        for line in failed:
+        for line in lost:
             console.print(f"failed: {line}", markup=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator
 from functools import lru_cache, partial
@@ -10,16 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from enmf.bench.paper.case import Case, Row, reproduces
-from enmf.bench.paper.contests import SNRS
-from enmf.bench.paper.runs import MET, facts, problem, run, warm
-from enmf.bench.protocols import Goal
-from enmf.certificate.certificate import kkt_residual
+from enmf.bench.core import Goal, Problem, Spectrum, exact_spectrum, measure
 from enmf.linalg.rotation import negative_share, rotate, spread
-from enmf.linalg.svd import Spectrum, truncated_svd
-from enmf.problem.state import Iterate
-from enmf.problem.validation.arrays import Problem
-from enmf.problem.validation.numbers import make_rng
+from paper.case import Case, Row, reproduces
+from paper.contests import SNRS
+from paper.runs import MET, facts, problem, run, warm
 
 
 @reproduces(
@@ -72,7 +66,7 @@ def _spectrum(data: str, width: int) -> tuple[Spectrum, float]:
     """Exact, for all ranks up to `width`: the margin of an iterative one is wide where the spectrum is flat. With its
     seconds."""
     began = time.perf_counter()
-    spectrum = truncated_svd(problem(data).X, width, kind="exact", rng=make_rng(0))
+    spectrum = exact_spectrum(problem(data), width)
     return spectrum, time.perf_counter() - began
 
 
@@ -81,7 +75,7 @@ def _points(data: str, rank: int, width: int, iterations: int, limit: float, let
     warm(target)
     spectrum, svd_seconds = _spectrum(data, width)
     U, V = spectrum.factors(rank)
-    bound = spectrum.lower_bound(rank)
+    bound = spectrum.lower_bound(rank) * target.scale
     turn = partial(_point, target, U, V, bound)
     points: list[Row] = [{"point": "spread start", "rotation_iterations": 0, **turn(spread(rank).astype(U.dtype))}]
     starts: list[tuple[str, dict[str, Any]]] = [("spread", {}), ("identity", {"adapt": False})]
@@ -97,23 +91,22 @@ def _points(data: str, rank: int, width: int, iterations: int, limit: float, let
     for row in points:
         yield {**row, "seconds": svd_seconds + row.get("rotation_seconds", 0.0)}
     if limit > 0.0 and (letter or all(row["ratio"] > MET for row in points)):
-        yield {"point": "eNMF", **facts(run(target, rank, "enmf", goal=Goal(limit)), bound * target.scale)}
+        yield {"point": "eNMF", **facts(run(target, rank, "enmf", goal=Goal(limit)), bound)}
 
 
 def _point(target: Problem, U: np.ndarray, V: np.ndarray, bound: float, R: np.ndarray) -> Row:
     """The rotated factors, with their negative entries set to zero."""
     W = np.vstack([U, V]) @ R
     U, V = (np.asfortranarray(np.maximum(F, 0)) for F in (W[: len(U)], W[len(U) :]))
-    it = Iterate(target.X, U, V)
-    error = math.sqrt(max(it.squared_error(), 0.0))
+    error, kkt = measure(target, U, V)
     return {
         "status": "global_optimum" if error <= MET * bound else "outside" if (W < 0).any() else "feasible",
         "negative_entries": float((W < 0).mean()),
         "negative_mass": negative_share(W),
-        "error": error * target.scale,
-        "bound": bound * target.scale,
+        "error": error,
+        "bound": bound,
         "ratio": error / bound,
-        "kkt": kkt_residual(it),
+        "kkt": kkt,
         "rows": len(U),
         "columns": len(V),
     }

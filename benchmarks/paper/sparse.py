@@ -8,12 +8,12 @@ from functools import lru_cache, partial
 
 import scipy.sparse as sp
 
+from enmf.bench.core import Goal, Problem, checked
 from enmf.bench.data import matrix
-from enmf.bench.paper.case import Case, Row, reproduces
-from enmf.bench.paper.runs import bound_of, facts, run, warm
-from enmf.bench.protocols import Goal
+from enmf.bench.protocols import goals
 from enmf.datasets import make_sparse
-from enmf.problem.validation.arrays import Problem, check_problem
+from paper.case import Case, Row, reproduces
+from paper.runs import bound_of, facts, run, warm
 
 METHODS = ("anls-bpp", "hals", "a-hals")
 RCV1 = (804_414, 47_236)
@@ -23,9 +23,9 @@ DENSITY = 0.0016
 @lru_cache(maxsize=1)
 def _sparse(data: str, shape: tuple[int, int]) -> Problem:
     if data != "generated":
-        return check_problem(matrix(data))
+        return checked(matrix(data))
     blocks = make_sparse(shape, DENSITY, rank=40, random_state=0).to_delayed().ravel()
-    return check_problem(sp.vstack([block.compute() for block in blocks], format="csr"))
+    return checked(sp.vstack([block.compute() for block in blocks], format="csr"))
 
 
 @reproduces(
@@ -64,7 +64,6 @@ def _reuters(data: str, rank: int, shape: tuple[int, int], patience: float, limi
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     yield {"method": "enmf", "start": "exterior", **facts(ours, bound), "time_ratio": 1.0, **size, "peak_GB": peak}
     for method in METHODS if data != "generated" or limit > 3600 else ():
-        goal = Goal(patience * seconds, ours.error * (1.0 + 1e-6))
-        result = run(target, rank, method, "nndsvd", goal)
+        result = run(target, rank, method, "nndsvd", goals(seconds, ours.error, patience)["equal-error"])
         ratio = result.trace[-1].seconds / seconds
         yield {"method": method, "start": "nndsvd", **facts(result, bound), "time_ratio": ratio, **size}

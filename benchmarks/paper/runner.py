@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import csv
 import datetime
 import platform
 import time
 import warnings
 from collections.abc import Callable, Iterable
+from importlib.metadata import version
 from pathlib import Path
 
-import numba
-import numpy
-import scipy
-import sklearn
+import pandas as pd
 
-import enmf
 from enmf import parallel
-from enmf.bench.paper.case import Reproduction, Row
-from enmf.bench.paper.tidy import Tidy
+from paper import tidy
+from paper.case import Reproduction, Row
+from paper.tidy import Rows
 
 FOLDER = Path("benchmarks") / "paper"
 
@@ -39,21 +36,22 @@ def run(
         for one in chosen:
             if size not in one.sizes:
                 continue
-            table = Tidy(folder / size / f"{one.name}.csv")
-            about = folder / size / "about.csv"
-            if again:
-                table.rows = []
-                Tidy(about).replace({"name": one.name}, [])
+            path, about = folder / size / f"{one.name}.csv", folder / size / "about.csv"
+            table = pd.DataFrame() if again else tidy.read(path)
+            if again and about.exists():
+                tidy.write(tidy.replace(tidy.read(about), {"name": one.name}, []), about)
             for case in one.cases(**one.sizes[size]):
-                if table.has(case.key):
+                if tidy.has(table, case.key):
                     continue
                 if time.perf_counter() > end:
                     return False
                 began = time.perf_counter()
-                table.replace(case.key, _rows(case.run))
+                table = tidy.replace(table, case.key, _rows(case.run))
+                tidy.write(table, path)
                 spent = time.perf_counter() - began
                 say(f"{one.name}: {', '.join(f'{k} {v}' for k, v in case.key.items())}  ({spent:.1f} s)")
-                _note(about, one.name, size, case.key, spent, used)
+                command = f"python benchmarks/reproduce.py {one.name} --size {size} --threads {used}"
+                _note(about, one.name, case.key, spent, {"machine": _machine(used), "command": command})
     return True
 
 
@@ -67,57 +65,60 @@ def _rows(make: Callable[[], Row | Iterable[Row]]) -> list[Row]:
         return [{"status": f"failed: {type(problem).__name__}: {' '.join(str(problem).split())}"[:200]}]
 
 
-def _note(path: Path, name: str, size: str, key: Row, spent: float, threads: int) -> None:
-    about = Tidy(path)  # as it is now: another run may write to it as well
-    before = (about.of(name=name) or [{}])[0]
-    longest = float(before.get("longest_seconds") or 0.0)
+def _machine(threads: int) -> str:
+    return f"{platform.machine()}, {threads} thread{'s' if threads > 1 else ''}"
+
+
+def _spent(about: Rows, name: str) -> Row:
+    """What the cases of a reproduction have taken so far."""
+    found = tidy.each(tidy.pick(about, name=name))
+    return found[0] if found else {"cases": 0, "seconds": 0.0, "longest": "", "longest_seconds": 0.0}
+
+
+def _note(path: Path, name: str, key: Row, spent: float, made: Row) -> None:
+    about = tidy.read(path)  # as it is now: another run may write to it as well
+    before = _spent(about, name)
+    longest = before["longest_seconds"]
     row = {
-        "cases": int(before.get("cases") or 0) + 1,
-        "seconds": round(float(before.get("seconds") or 0.0) + spent, 1),
+        "cases": before["cases"] + 1,
+        "seconds": round(before["seconds"] + spent, 1),
         "longest": before["longest"] if longest > spent else " ".join(str(value) for value in key.values()),
         "longest_seconds": round(max(longest, spent), 1),
         "date": str(datetime.date.today()),
-        "machine": f"{platform.machine()}, {threads} thread{'s' if threads > 1 else ''}",
         "versions": versions(),
-        "command": f"python -m enmf.bench reproduce {name} --size {size} --threads {threads}",
+        **made,
     }
-    about.replace({"name": name}, [row])
+    tidy.write(tidy.replace(about, {"name": name}, [row]), path)
 
 
 def overview(chosen: list[Reproduction], size: str, folder: Path = FOLDER) -> list[Row]:
     """What each reproduction shows, how many of its cases are there, and what they took."""
-    about = Tidy(folder / size / "about.csv")
+    about = tidy.read(folder / size / "about.csv")
     lines = []
     for one in chosen:
         if size not in one.sizes:
             continue
-        table = Tidy(folder / size / f"{one.name}.csv")
+        table = tidy.read(folder / size / f"{one.name}.csv")
         cases = [case.key for case in one.cases(**one.sizes[size])]
-        took = (about.of(name=one.name) or [{}])[0]
+        took = _spent(about, one.name)
         lines.append(
             {
                 "name": one.name,
                 "shows": ", ".join(one.shows),
-                "done": sum(table.has(key) for key in cases),
+                "done": sum(tidy.has(table, key) for key in cases),
                 "cases": len(cases),
-                "seconds": float(took.get("seconds") or 0.0),
-                "longest": f"{took.get('longest', '')} ({took['longest_seconds']} s)" if took.get("longest") else "",
+                "seconds": took["seconds"],
+                "longest": f"{took['longest']} ({took['longest_seconds']:g} s)" if took["longest"] else "",
             }
         )
     return lines
 
 
 def versions() -> str:
-    return (
-        f"Python {platform.python_version()}, numpy {numpy.__version__}, scipy {scipy.__version__}, "
-        f"scikit-learn {sklearn.__version__}, numba {numba.__version__}, enmf {enmf.__version__}"
-    )
+    names = ("numpy", "scipy", "scikit-learn", "numba", "enmf")
+    return ", ".join([f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in names)])
 
 
-def read(folder: Path, size: str) -> dict[str, list[dict[str, str]]]:
+def read(folder: Path, size: str) -> dict[str, Rows]:
     """All tables of a size, by name."""
-    found = {}
-    for path in sorted((folder / size).glob("*.csv")):
-        with path.open(newline="", encoding="utf-8") as file:
-            found[path.stem] = list(csv.DictReader(file))
-    return found
+    return {path.stem: tidy.read(path) for path in sorted((folder / size).glob("*.csv"))}

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import csv
-import math
 from pathlib import Path
 from statistics import mean
 
-from enmf.bench.paper.ablation import STRATEGIES
-from enmf.bench.paper.claims.claim import HOLDS, NOT, Found, Tables, claim, span, value, verdict
-from enmf.bench.paper.completion import METHODS
-from enmf.bench.paper.published import figure, said
-from enmf.bench.paper.runs import LETTER, OPPONENTS
-from enmf.bench.paper.tidy import number
-from enmf.bench.paper.views import Rows, fmt, paired, pick, scores, spread
+from paper.ablation import STRATEGIES
+from paper.claims.claim import HOLDS, NOT, Found, Tables, claim, span, verdict
+from paper.completion import METHODS
+from paper.published import figure, said
+from paper.runs import LETTER, OPPONENTS
+from paper.tidy import Rows, pick, read
+from paper.views import fmt, paired, scores, spread
 
 COMPLETION = Path("benchmarks") / "results" / "completion.csv"
 SIGNIFICANT = 0.05
 ALIKE = 2.0  # points of accuracy
 
 
-def _ranks(rows: Rows) -> list[str]:
-    return list(dict.fromkeys(row["rank"] for row in rows))
+def _ranks(rows: Rows) -> list[int]:
+    return rows["rank"].unique().tolist()
 
 
 def _accuracy(rows: Rows, name: str, table: str) -> Found:
@@ -36,7 +34,7 @@ def _accuracy(rows: Rows, name: str, table: str) -> Found:
         letter = f", the paper's letter {spread(of[LETTER])} %" if of[LETTER] else ""
         words.append(
             f"r = {rank}: eNMF {spread(of['enmf'])} %{letter}, best opponent {best} {spread(of[best])} %, {gain:+.1f} "
-            f"points (p = {fmt(p, 2)}; printed for eNMF {fmt(figure(table, rows[0]['data'], rank, 'enmf'))} %)"
+            f"points (p = {fmt(p, 2)}; printed for eNMF {fmt(figure(table, rows['data'].iloc[0], rank, 'enmf'))} %)"
         )
     return verdict(found), "; ".join(words) + "."
 
@@ -85,18 +83,17 @@ def ratings(t: Tables) -> Found:
             f"r = {rank}: {spread(of['enmc'], 4)} against {spread(of[best], 4)} ({best}), {100 * gain:+.1f} % "
             f"(p = {fmt(paired(of['enmc'], of[best]), 2)})"
         )
-    return verdict(found), f"{rows[0]['data']}: {'; '.join(words)}.{_whole_movielens()}"
+    return verdict(found), f"{rows['data'].iloc[0]}: {'; '.join(words)}.{_whole_movielens()}"
 
 
 def _whole_movielens() -> str:
     """From the committed table of benchmarks/completion.py, where it is."""
     if not COMPLETION.exists():
         return ""
-    with COMPLETION.open(newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["purpose"] == "compare"]
+    rows = pick(read(COMPLETION), purpose="compare")
     words = []
-    for rank in sorted(_ranks(rows), key=int):
-        of = {n: [value(r, "test") for r in pick(rows, rank=rank, method=n)] for n in ("enmc", "masked-scd", "cmfrec")}
+    for rank in sorted(_ranks(rows)):
+        of = {n: pick(rows, rank=rank, method=n)["test"].tolist() for n in ("enmc", "masked-scd", "cmfrec")}
         shown = ", ".join(f"{name} {spread(values, 4)}" for name, values in of.items() if values)
         printed = figure("Table 7", "movielens_1m", rank, "enmc", "rmse")
         words.append(f"r = {rank}: {shown} (printed for eNMC {fmt(printed)})")
@@ -110,7 +107,7 @@ def ranking(t: Tables) -> Found:
     for rank in _ranks(rows):
         of = {q: {n: mean(scores(rows, rank, n, q, "seed")) for n in METHODS} for q in ("ndcg", "recall")}
         others = {q: max((n for n in METHODS if n != "enmc"), key=of[q].__getitem__) for q in of}
-        worst = max((number(row["p_ndcg"]) for row in pick(rows, rank=rank, method=others["ndcg"])), default=math.nan)
+        worst = pick(rows, rank=rank, method=others["ndcg"])["p_ndcg"].max()
         gain = of["recall"]["enmc"] / of["recall"][others["recall"]] - 1.0
         found[f"r = {rank}"] = gain >= said("ranking").low and worst < SIGNIFICANT
         cells = [
@@ -125,6 +122,7 @@ def ranking(t: Tables) -> Found:
         if not all(found.values())
         else ""
     )
+    data = rows["data"].iloc[0]
     return verdict(found), (
-        f"{rows[0]['data']}, leave one out, ranked among all items the user has not rated: {'; '.join(words)}.{rest}"
+        f"{data}, leave one out, ranked among all items the user has not rated: {'; '.join(words)}.{rest}"
     )

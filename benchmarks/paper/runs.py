@@ -6,39 +6,31 @@ import math
 from functools import lru_cache
 from typing import Any
 
-from enmf.bench import protocols
+from enmf.bench import core, protocols
+from enmf.bench.core import TOL, Case, Choices, Goal, Problem, Result, run_to
 from enmf.bench.data import matrix
-from enmf.bench.paper.case import Row
-from enmf.bench.protocols import NINE_STARTS, Goal, Setting, equal_error, equal_time, run_to
+from enmf.bench.protocols import NINE_STARTS, Setting, equal_error, equal_time, goals
 from enmf.bench.table import Summary, Table, summarize
-from enmf.linalg.svd import sharpen, truncated_svd
-from enmf.problem.validation.arrays import Problem, check_problem
-from enmf.problem.validation.numbers import make_rng
-from enmf.run.result import Result
+from paper.case import Row
 
 OPPONENTS = ("hals", "nmf-admm", "grad-mult", "als", "ao-admm", "a-hals", "nenmf", "fpgm", "r1d")  # the paper's nine
 THREE_STARTS = ("random-0", "random-1", "nndsvd")
 EXACT_SIDE = 2048  # smaller side up to which the bound comes from an exact SVD
-MET = 1.0 + 1e-6  # error / bound of a global optimum, as in the certificate
+MET = 1.0 + core.PROVEN  # error / bound of a global optimum, as in the certificate
 LETTER = "enmf-paper"  # eNMF to the paper's letter: preset="paper"
-TOL = 1e-5  # KKT residual of a stationary point ...
-TOLS = {"audio_waveform": 3e-6}  # ... where a constant explains 98.6 % of the norm: residuals over ||X||^1.5 are small
+# instead of TOL where a constant explains 98.6 % of the norm: residuals over ||X||^1.5 are small
+TOLS = {"audio_waveform": 3e-6}
 
 
 @lru_cache(maxsize=1)
 def problem(data: str) -> Problem:
     """The validated matrix of that name; the last one is kept."""
-    return check_problem(matrix(data))
+    return core.checked(matrix(data))
 
 
 def bound_of(target: Problem, rank: int) -> float:
-    """The Eckart-Young bound: from an exact SVD where that is cheap, so that it is tight also for flat spectra."""
-    X, rng = target.X, make_rng(0)
-    if min(X.shape) <= EXACT_SIDE:
-        spectrum = truncated_svd(X, rank, kind="exact", rng=rng)
-    else:
-        spectrum = sharpen(X, truncated_svd(X, rank, rng=rng), rng=rng)
-    return spectrum.lower_bound(rank) * target.scale
+    """The Eckart-Young bound: from an exact SVD where that is cheap."""
+    return core.bound_of(target, rank, exact=min(target.X.shape) <= EXACT_SIDE)
 
 
 def warm(target: Problem, *methods: str) -> None:
@@ -91,27 +83,14 @@ def contest(data: str, rank: int, budget: float, methods: tuple[str, ...] = OPPO
 
 def _letter(data: str, rank: int, bound: float, reference: protocols.Row, patience: float) -> list[Row]:
     """The paper's letter as one more opponent of our defaults."""
-    goals = {
-        "equal-time": Goal(reference.seconds),
-        "equal-error": Goal(patience * reference.seconds, reference.error * (1.0 + protocols.ROUNDING)),
-    }
     rows = []
-    for protocol, goal in goals.items():
+    for protocol, goal in goals(reference.seconds, reference.error, patience).items():
         result = run(data, rank, LETTER, "exterior", goal)
-        wanted = ("status", "seconds", "error", "bound", "ratio", "kkt")
-        rows.append(
-            {
-                "protocol": protocol,
-                "data": data,
-                "rank": rank,
-                "method": LETTER,
-                "start": "exterior",
-                "starts": 1,
-                **{name: value for name, value in facts(result, bound).items() if name in wanted},
-                "time_ratio": result.trace[-1].seconds / reference.seconds,
-                "error_ratio": result.error / reference.error,
-            }
-        )
+        found = facts(result, bound)
+        head = {"protocol": protocol, "data": data, "rank": rank, "method": LETTER, "start": "exterior", "starts": 1}
+        ended = {name: found[name] for name in ("status", "seconds", "error", "bound", "ratio", "kkt")}
+        times = {"time_ratio": found["seconds"] / reference.seconds, "error_ratio": result.error / reference.error}
+        rows.append({**head, **ended, **times})
     return rows
 
 
@@ -119,24 +98,12 @@ def _line(line: Summary, bound: float, tol: float) -> Row:
     status = line.status
     if line.method == protocols.REFERENCE:
         status = "global_optimum" if line.best_error <= MET * bound else "converged" if line.kkt <= tol else "stalled"
-    return {
-        "protocol": line.protocol,
-        "data": line.data,
-        "rank": line.rank,
-        "method": line.method,
-        "start": line.best_start,
-        "starts": line.starts,
-        "status": status,
-        "seconds": line.seconds,
-        "error": line.best_error,
-        "bound": bound,
-        "ratio": line.best_error / bound if bound > 0 else math.nan,
-        "kkt": line.kkt,
-        "time_ratio": line.time_ratio,
-        "error_ratio": line.error_ratio,
-        "median_error": line.median_error,
-        "worst_error": line.worst_error,
-    }
+    key = {name: getattr(line, name) for name in ("protocol", "data", "rank", "method")}
+    start = {"start": line.best_start, "starts": line.starts, "status": status, "seconds": line.seconds}
+    ratio = line.best_error / bound if bound > 0 else math.nan
+    ended = {"error": line.best_error, "bound": bound, "ratio": ratio, "kkt": line.kkt}
+    names = ("time_ratio", "error_ratio", "median_error", "worst_error")
+    return {**key, **start, **ended, **{name: getattr(line, name) for name in names}}
 
 
 def run(
@@ -148,5 +115,5 @@ def run(
     target = problem(data_or_problem) if isinstance(data_or_problem, str) else data_or_problem
     if method in (protocols.REFERENCE, LETTER):
         more = {**({"preset": "paper"} if method == LETTER else {}), **more}
-        return run_to(target, rank, protocols.REFERENCE, "exterior", goal, **more)
-    return run_to(target, rank, method, start, goal, **more)
+        return run_to(target, rank, Case(protocols.REFERENCE), goal, Choices(**more))
+    return run_to(target, rank, Case(method, start), goal, Choices(**more))

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from enmf.bench.paper.case import Case, Row, reproduces
-from enmf.bench.paper.contests import REAL
-from enmf.bench.paper.runs import LETTER, bound_of, facts, problem, run, warm
-from enmf.bench.protocols import Goal
+from enmf.bench.core import Goal
+from enmf.bench.protocols import goals
+from paper.case import Case, Row, reproduces
+from paper.contests import REAL
+from paper.runs import LETTER, bound_of, facts, problem, run, warm
 
 STRATEGIES = (
     "feasibility+hals",
@@ -57,19 +58,13 @@ def _ablation(data: str, rank: int, budget: float) -> Iterator[Row]:
     bound, seconds = bound_of(target, rank), ours.trace[-1].seconds
     patience = min(10.0, max(1.5, budget / (4 * seconds)))
     for protocol in ("equal error", "equal time"):
-        yield {
-            "protocol": protocol,
-            "method": STRATEGIES[0],
-            **facts(ours, bound),
-            "error_ratio": 1.0,
-            "time_ratio": 1.0,
-        }
+        even = {"error_ratio": 1.0, "time_ratio": 1.0}
+        yield {"protocol": protocol, "method": STRATEGIES[0], **facts(ours, bound), **even}
     for name in (*STRATEGIES[1:], SIXTH, FIXED_STEP, RANDOMIZED):
-        goals = {"equal error": Goal(patience * seconds, ours.error * (1.0 + 1e-6)), "equal time": Goal(seconds)}
-        for protocol, goal in goals.items():
+        for protocol, goal in reversed(goals(seconds, ours.error, patience).items()):
             result = run(data, rank, LETTER, goal=goal, options=strategy_options(name))
             yield {
-                "protocol": protocol,
+                "protocol": protocol.replace("-", " "),
                 "method": name,
                 **facts(result, bound),
                 "error_ratio": result.error / ours.error,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from enmf.bench.paper.published import Said, said
-from enmf.bench.paper.tidy import number
-from enmf.bench.paper.views import Rows
+from paper.case import Row
+from paper.published import Said, said
+from paper.tidy import Rows, each, failed
 
 HOLDS, NOT, CANNOT = "holds", "does not hold", "cannot hold"
 MOST = 8  # names in a list
@@ -41,24 +41,28 @@ def claim(*tables: str) -> Callable[[Judge], Judge]:
 
 def judge(one: Claim, tables: Tables) -> Found:
     """The verdict, from rows that did not fail."""
-    missing = [name for name in one.tables if not tables.get(name)]
+    missing = [name for name in one.tables if name not in tables or tables[name].empty]
     if missing:
         return "not run", f"There is no table of {', '.join(missing)}."
-    good = {
-        name: [row for row in rows if not row.get("status", "").startswith("failed")] for name, rows in tables.items()
-    }
+    good = {name: rows[~failed(rows)] for name, rows in tables.items()}
     try:
         return one.judge(good)
     except (ValueError, KeyError, IndexError, ZeroDivisionError) as trouble:
         return "not decided", f"The tables are incomplete: {type(trouble).__name__} {trouble}."
 
 
-def place(row: dict[str, str]) -> str:
+def least(rows: Rows, name: str) -> Row:
+    """The row with the smallest value."""
+    return each(rows.loc[[rows[name].idxmin()]])[0]
+
+
+def most(rows: Rows, name: str) -> Row:
+    """The row with the largest value."""
+    return each(rows.loc[[rows[name].idxmax()]])[0]
+
+
+def place(row: Row) -> str:
     return f"{row['data']} r = {row['rank']}"
-
-
-def value(row: dict[str, str], name: str) -> float:
-    return number(row[name])
 
 
 def share(part: int, whole: int) -> str:
@@ -88,9 +92,9 @@ def verdict(found: dict[str, bool], settings: str = "settings") -> str:
     return f"holds only in {share(len(held), len(found))} {settings}: {names}"
 
 
-def by(rows: Rows, test: Callable[[dict[str, str]], bool], name: Callable[[dict[str, str]], str] = place) -> str:
+def by(rows: Rows, test: Callable[[Row], bool], name: Callable[[Row], str] = place) -> str:
     """The verdict over rows that are settings."""
-    return verdict({name(row): test(row) for row in rows})
+    return verdict({name(row): test(row) for row in each(rows)})
 
 
 def markdown(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> list[str]:

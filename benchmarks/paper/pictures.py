@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import importlib.util
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from enmf.bench.paper.published import figure, said
-from enmf.bench.paper.runs import MET, OPPONENTS
-from enmf.bench.paper.tidy import number
-from enmf.bench.paper.views import ALL, Rows, in_paper, pick, settings
+from paper.published import figure, said
+from paper.runs import MET, OPPONENTS
+from paper.tidy import Rows, failed, pick
+from paper.views import ALL, in_paper, settings
 
 FLOOR = 1e-9  # of a relative error in a picture
 BLUE, RED, GREY, GREEN = "#0b5fa5", "#b3261e", "#5b6875", "#2f855a"
 COLORS = (
-    "#0b5fa5",
-    "#c2570c",
-    "#2f855a",
-    "#8b5cf6",
-    "#b7791f",
-    "#d53f8c",
-    "#0d9488",
-    "#64748b",
-    "#7c2d12",
-    "#111827",
-    "#f59e0b",
+    *("#0b5fa5", "#c2570c", "#2f855a", "#8b5cf6", "#b7791f", "#d53f8c"),
+    *("#0d9488", "#64748b", "#7c2d12", "#111827", "#f59e0b"),
 )
 
 
@@ -49,33 +39,31 @@ def _new(columns: int, width: float = 3.4, height: float = 3.0) -> tuple[Any, An
 
 def _band(axis: Any, rows: Rows, quantity: str, table: str, paper_quantity: str) -> None:
     """eNMF, best opponent, the band of all opponents, and the paper's two lines."""
-    ranks = sorted({int(row["rank"]) for row in rows})
-    of = {rank: pick(rows, rank=rank) for rank in ranks}
-    ours = [number(pick(of[rank], method="enmf")[0][quantity]) for rank in ranks]
-    others = [[number(row[quantity]) for row in of[rank] if row["method"] in OPPONENTS] for rank in ranks]
-    others = [[value for value in values if not math.isnan(value)] for values in others]
-    axis.fill_between(ranks, [min(v) for v in others], [max(v) for v in others], color=GREY, alpha=0.2, lw=0)
-    axis.plot(ranks, [min(v) for v in others], "--", color=GREY, label="best opponent")
+    ranks = sorted(rows["rank"].unique().tolist())
+    ours = [pick(rows, method="enmf", rank=rank)[quantity].iloc[0] for rank in ranks]
+    others = rows[rows["method"].isin(OPPONENTS)].groupby("rank")[quantity]
+    axis.fill_between(ranks, others.min(), others.max(), color=GREY, alpha=0.2, lw=0)
+    axis.plot(ranks, others.min(), "--", color=GREY, label="best opponent")
     axis.plot(ranks, ours, "o-", color=BLUE, label="eNMF")
-    name = [in_paper(rows[0]["data"], str(rank)) for rank in ranks]
+    data_set = rows["data"].iloc[0]
+    name = [in_paper(data_set, rank) for rank in ranks]
     paper = [figure(table, data, rank, "enmf", paper_quantity) for data, rank in name]
     best = [min(figure(table, d, r, m, paper_quantity) for m in OPPONENTS) for d, r in name]
-    if quantity == "ratio" or rows[0]["data"] in ("verb", "face"):
+    if quantity == "ratio" or data_set in ("verb", "face"):
         axis.plot(ranks, paper, "x", color=RED, label="paper, eNMF")
         axis.plot(ranks, best, "+", color=RED, label="paper, best opponent")
     axis.set_xlabel("r")
 
 
 def equal_time(rows: Rows, quantity: str, table: str) -> Any:
-    rows = [row for row in pick(rows, protocol="equal-time") if row["method"] != "anls-bpp"]
-    sets = list(dict.fromkeys(row["data"] for row in rows))
+    rows = pick(rows, protocol="equal-time").query("method != 'anls-bpp'")
+    sets = rows["data"].unique()
     picture, axes = _new(len(sets), 2.9)
     for axis, data in zip(axes, sets):
         some = pick(rows, data=data)
         _band(axis, some, quantity, table, "ratio" if quantity == "ratio" else "error")
         if quantity == "error":
-            ranks = sorted({int(row["rank"]) for row in some})
-            axis.plot(ranks, [number(pick(some, rank=r)[0]["bound"]) for r in ranks], ":", color=GREEN, label="bound")
+            axis.plot(some.groupby("rank")["bound"].first(), ":", color=GREEN, label="bound")
         axis.set_title(data, fontsize=10)
     axes[0].set_ylabel("error / bound" if quantity == "ratio" else "error")
     axes[0].legend(fontsize=7, frameon=False)
@@ -86,9 +74,9 @@ def convergence(rows: Rows) -> Any:
     picture, (axis,) = _new(1, 6.5, 3.8)
     for color, name in zip(COLORS, ALL):
         some = pick(rows, method=name)
-        if some:
-            x, y = ([number(row[q]) for row in some] for q in ("seconds", "ratio"))
-            axis.plot(x, [v - 1.0 for v in y], "o-" if len(x) < 3 else "-", color=color, label=name, ms=4)
+        if len(some):
+            style = "o-" if len(some) < 3 else "-"
+            axis.plot(some["seconds"], some["ratio"] - 1.0, style, color=color, label=name, ms=4)
     axis.set(xscale="log", yscale="log", xlabel="seconds", ylabel="error / bound - 1")
     axis.legend(fontsize=7, frameon=False, ncols=2)
     return picture
@@ -98,8 +86,8 @@ def exact(rows: Rows) -> Any:
     picture, (axis,) = _new(1, 6.5, 3.4)
     for color, name in zip(COLORS, ALL):
         some = pick(rows, method=name)
-        x = [float(row["data"].split("-")[1]) for row in some]
-        axis.plot(x, [max(number(row["relative_error"]), FLOOR) for row in some], "o-", color=color, label=name, ms=3)
+        x = some["data"].str.split("-").str[1].astype(float)
+        axis.plot(x, some["relative_error"].clip(lower=FLOOR), "o-", color=color, label=name, ms=3)
     axis.set(yscale="log", xlabel="sparsity", ylabel=f"relative error (floor {FLOOR:.0e})")
     axis.legend(fontsize=7, frameon=False, ncols=2)
     return picture
@@ -107,35 +95,24 @@ def exact(rows: Rows) -> Any:
 
 def orthant(rows: Rows) -> Any:
     picture, (axis,) = _new(1, 5.0, 3.2)
-    sizes = list(dict.fromkeys((row["n"], row["m"], row["rank"]) for row in rows))
-    for color, size in zip(COLORS, sizes):
-        for kind, style in (("rotation", "--"), ("general", "-")):
-            some = pick(rows, n=size[0], kind=kind)
-            x, y = ([number(row[q]) for row in some] for q in ("sparsity", "distance"))
-            axis.plot(
-                x,
-                [max(v, 1e-14) for v in y],
-                style,
-                marker="o",
-                ms=3,
-                color=color,
-                label=f"{'x'.join(size[:2])} {kind}",
-            )
+    for color, ((n, m, _), of) in zip(COLORS, rows.groupby(["n", "m", "rank"], sort=False)):
+        for kind, line in (("rotation", "--"), ("general", "-")):
+            some, style = pick(of, kind=kind), {"marker": "o", "ms": 3, "color": color, "label": f"{n}x{m} {kind}"}
+            axis.plot(some["sparsity"], some["distance"].clip(lower=1e-14), line, **style)
     axis.set(yscale="log", xlabel="sparsity", ylabel="sum of negative entries")
     axis.legend(fontsize=7, frameon=False)
     return picture
 
 
 def phases(rows: Rows) -> Any:
-    some = [row for row in pick(rows, method="enmf") if not row["status"].startswith("failed")]
+    some = pick(rows, method="enmf")
     picture, (axis,) = _new(1, 7.5, 4.6)
-    names = [f"{row['data']} r={row['rank']}" for row in some]
-    left = [0.0] * len(some)
-    total = [number(row["before_descent"]) + number(row["descent_seconds"]) for row in some]
+    names = [f"{data} r={rank}" for data, rank in zip(some["data"], some["rank"])]
+    total, left = some["before_descent"] + some["descent_seconds"], 0.0 * some["seconds"]
     for name, color in zip(("svd", "rotation", "feasibility", "descent"), (BLUE, "#c2570c", "#2f855a", GREY)):
-        share = [100 * number(row[f"{name}_seconds"]) / t for row, t in zip(some, total)]
+        share = 100 * some[f"{name}_seconds"] / total
         axis.barh(names, share, left=left, color=color, label=name)
-        left = [a + b for a, b in zip(left, share)]
+        left += share
     axis.invert_yaxis()
     axis.tick_params(labelsize=7)
     axis.set_xlabel("share of the time, %")
@@ -146,7 +123,7 @@ def phases(rows: Rows) -> Any:
 def feasible(rows: Rows) -> Any:
     picture, (axis,) = _new(1, 5.0, 2.8)
     names = [f"{data} r={rank}" for data, rank in settings(rows)]
-    axis.bar(names, [100 * number(row["increase"]) for row in rows], color=BLUE)
+    axis.bar(names, 100 * rows["increase"], color=BLUE)
     high = 100 * said("first_feasible").high
     axis.axhline(high, color=RED, ls="--", lw=1, label=f"paper: up to {high:.0f} %")
     axis.set_ylabel("increase, %")
@@ -160,22 +137,19 @@ def completion(rows: Rows) -> Any:
     for axis, quantity, label in zip(axes, ("train_error", "rmse"), ("relative error, training ratings", "RMSE, test")):
         for color, name in zip(COLORS, ("enmc", "masked-mu", "masked-scd", "adm")):
             some = pick(rows, method=name)
-            ranks = sorted({int(row["rank"]) for row in some})
-            values = [[number(row[quantity]) for row in pick(some, rank=rank)] for rank in ranks]
-            axis.plot(ranks, [sum(v) / len(v) for v in values], "o-", ms=3, color=color, label=name)
+            axis.plot(some.groupby("rank")[quantity].mean(), "o-", ms=3, color=color, label=name)
         axis.set(xlabel="r", ylabel=label)
     axes[0].legend(fontsize=7, frameon=False)
     return picture
 
 
 def tending(rows: Rows) -> Any:
-    runs = list(dict.fromkeys((row["data"], row["rank"], row["start"]) for row in rows))
+    runs = list(rows.groupby(["data", "rank", "start"], sort=False))
     picture, axes = _new(len(runs))
-    for axis, (data, rank, start) in zip(axes, runs):
-        some = pick(rows, data=data, rank=rank, start=start)
-        x = [max(abs(number(row["error_difference"])), 1e-6) for row in some]
+    for axis, ((data, rank, start), some) in zip(axes, runs):
+        x = some["error_difference"].abs().clip(lower=1e-6)
         for quantity, color in (("share_U", BLUE), ("share_V", "#c2570c")):
-            axis.plot(x, [100 * number(row[quantity]) for row in some], "o-", ms=3, color=color, label=quantity[-1])
+            axis.plot(x, 100 * some[quantity], "o-", ms=3, color=color, label=quantity[-1])
         axis.set(
             xscale="log", xlabel="|difference of the errors|", title=f"{data} r={rank}, {start} start", ylim=(-3, 103)
         )
@@ -187,16 +161,12 @@ def tending(rows: Rows) -> Any:
 
 def rotation(rows: Rows) -> Any:
     picture, (axis,) = _new(1, 6.0, 3.2)
-    rows = [row for row in rows if row["data"].startswith("synthetic")]
-    ranks = sorted({int(row["rank"]) for row in rows})
-    for color, rank in zip(COLORS, ranks):
-        points: dict[int, float] = {}
-        for row in rows:
-            if row["rank"] == str(rank) and row["point"] != "eNMF":
-                snr = int(row["data"].split("-")[1])
-                points[snr] = min(points.get(snr, math.inf), max(number(row["ratio"]) - 1.0, FLOOR))
-        x = sorted(points)
-        axis.plot(x, [points[v] for v in x], "o-", ms=4, color=color, label=f"r = {rank}")
+    rows = rows[rows["data"].str.startswith("synthetic") & (rows["point"] != "eNMF")]
+    rows = rows.assign(
+        snr=rows["data"].str.split("-").str[1].astype(int), above=(rows["ratio"] - 1.0).clip(lower=FLOOR)
+    )
+    for color, (rank, some) in zip(COLORS, rows.groupby("rank")):
+        axis.plot(some.groupby("snr")["above"].min(), "o-", ms=4, color=color, label=f"r = {rank}")
     axis.axhline(MET - 1.0, color=RED, ls="--", lw=1, label="certified optimum")
     axis.set(yscale="log", xlabel="SNR, dB", ylabel="error / bound - 1 after rotation")
     axis.legend(fontsize=7, frameon=False)
@@ -219,8 +189,8 @@ PICTURES: dict[str, Callable[[Rows], Any]] = {
 
 def draw(name: str, rows: Rows, folder: Path) -> Path | None:
     """Write folder/<name>.svg and .png; the path of the former, or None where there is nothing to draw."""
-    rows = [row for row in rows if not row.get("status", "").startswith("failed")]
-    if name not in PICTURES or not rows or not available():
+    rows = rows[~failed(rows)]
+    if name not in PICTURES or rows.empty or not available():
         return None
     picture = PICTURES[name](rows)
     path = folder / f"{name}.svg"

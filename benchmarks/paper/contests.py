@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from enmf.bench.paper.case import Case, Row, reproduces
-from enmf.bench.paper.runs import OPPONENTS, bound_of, contest, problem
+from paper.case import Case, Row, reproduces
+from paper.runs import OPPONENTS, bound_of, contest, problem
 
 REAL = {"verb": (10, 20, 40, 80, 100), "face": (5, 10, 15, 20, 25), "audio_waveform": (10, 20, 40, 80, 100)}
 SNRS = (20, 40, 60, 80, 100)

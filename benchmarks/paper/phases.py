@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from functools import partial
 
 from enmf.bench import figures
+from enmf.bench.core import Goal
 from enmf.bench.data import matrix
-from enmf.bench.paper.case import Case, Row, reproduces
-from enmf.bench.paper.contests import REAL, SNRS
-from enmf.bench.paper.runs import LETTER, bound_of, facts, problem, run, warm
-from enmf.bench.protocols import Goal
+from paper.case import Case, Row, reproduces
+from paper.contests import REAL, SNRS
+from paper.runs import LETTER, bound_of, facts, problem, run, warm
 
 FEASIBLE = {"verb": (10, 20, 40, 80), "face": (5, 10, 20)}
 
@@ -36,10 +36,8 @@ def phases(side: int, ranks: tuple[int, ...], real: dict[str, tuple[int, ...]], 
     for data, some in {**synthetic, **real}.items():
         for rank in some:
             for method in ("enmf", LETTER):
-                yield Case(
-                    {"data": data, "rank": rank, "method": method},
-                    partial(_phases, data, rank, method, limit),
-                )
+                key = {"data": data, "rank": rank, "method": method}
+                yield Case(key, partial(_phases, data, rank, method, limit))
 
 
 def _phases(data: str, rank: int, method: str, limit: float) -> Row:

@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-from enmf.bench.paper.claims.claim import HOLDS, NOT, Found, Tables, by, claim, place, value
-from enmf.bench.paper.complexity import FORMULA, slope
-from enmf.bench.paper.views import fmt, pick
+from paper.claims.claim import HOLDS, NOT, Found, Tables, by, claim, place
+from paper.complexity import FORMULA, slope
+from paper.tidy import each, pick
+from paper.views import fmt
 
 NEAR = 0.5  # an exponent this much above the formula's is still the formula's
 
 
 @claim("reuters")
 def reuters(t: Tables) -> Found:
-    rows = [row for row in t["reuters"] if row["method"] != "enmf"]
+    rows = t["reuters"][t["reuters"]["method"] != "enmf"]
     words = "; ".join(
         f"{place(row)} {row['method']}: "
         + (
-            f"{fmt(value(row, 'time_ratio'), 3)} times eNMF's time"
+            f"{fmt(row['time_ratio'], 3)} times eNMF's time"
             if row["status"] == "target_reached"
-            else f"{row['status']} at error / bound {value(row, 'ratio'):.5f}"
+            else f"{row['status']} at error / bound {row['ratio']:.5f}"
         )
-        for row in rows
+        for row in each(rows)
     )
     more = "; ".join(
-        f"{row['rows']} x {row['columns']}, {100 * value(row, 'density'):.2g} % stored, r = {row['rank']}: "
-        f"{row['status']} after {value(row, 'seconds'):.0f} s, error / bound {value(row, 'ratio'):.5f}, "
-        f"{fmt(value(row, 'peak_GB'), 3)} GB of memory"
-        for row in pick(t["reuters"], data="generated", method="enmf")
+        f"{row['rows']:.0f} x {row['columns']:.0f}, {100 * row['density']:.2g} % stored, r = {row['rank']}: "
+        f"{row['status']} after {row['seconds']:.0f} s, error / bound {row['ratio']:.5f}, "
+        f"{fmt(row['peak_GB'], 3)} GB of memory"
+        for row in each(pick(t["reuters"], data="generated", method="enmf"))
     )
     return by(
         rows,
-        lambda row: not (row["status"] == "target_reached" and value(row, "time_ratio") < 1.0),
+        lambda row: not (row["status"] == "target_reached" and row["time_ratio"] < 1.0),
         lambda row: f"{place(row)} {row['method']}",
     ), f"IMDB stands in for RCV1. {words}. Generated data of RCV1's shape: {more or 'not run'}."
 

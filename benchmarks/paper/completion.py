@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Iterator
@@ -13,9 +14,9 @@ import scipy.sparse as sp
 from scipy.stats import wilcoxon
 
 from enmf.api.complete import complete
-from enmf.bench.paper.case import Case, Row, reproduces
 from enmf.bench.ranking import rank_items, root_mean_square
 from enmf.datasets import leave_one_out, load, split_by_row
+from paper.case import Case, Row, reproduces
 
 METHODS = ("enmc", "masked-mu", "masked-scd", "adm")
 RIDGES = (0.03, 0.06, 0.12)
@@ -105,8 +106,8 @@ def _compare(data: str, rank: int, seed: int) -> Iterator[Row]:
             "rmse": root_mean_square(result.U, result.V, test, CLIP),
             "ndcg": float(np.nanmean(ranking.ndcg)),
             "recall": float(np.nanmean(ranking.recall)),
-            "p_ndcg": _p(ours.ndcg, ranking.ndcg) if method != "enmc" else "",
-            "p_recall": _p(ours.recall, ranking.recall) if method != "enmc" else "",
+            "p_ndcg": _p(ours.ndcg, ranking.ndcg) if method != "enmc" else math.nan,
+            "p_recall": _p(ours.recall, ranking.recall) if method != "enmc" else math.nan,
         }
 
 

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from enmf.bench.paper.case import Case, Row, reproduces
-from enmf.bench.paper.runs import LETTER, problem, run, warm
-from enmf.bench.protocols import Goal
+from enmf.bench.core import Goal
+from paper.case import Case, Row, reproduces
+from paper.runs import LETTER, problem, run, warm
+from paper.tidy import Rows, pick
 
-FORMULA: dict[str, Callable[[float, float], float]] = {
+FORMULA: dict[str, Callable[[Any, Any], Any]] = {
     "svd": lambda n, r: n * n * r,
     "rotation": lambda n, r: 2 * n * r**2 + r**3,
     "descent": lambda n, r: n * n * r + 2 * n * r**2,
@@ -56,10 +58,10 @@ def _cost(side: int, rank: int) -> Row:
     }
 
 
-def slope(rows: list[dict[str, str]], vary: str, phase: str) -> tuple[float, float]:
+def slope(rows: Rows, vary: str, phase: str) -> tuple[float, float]:
     """Exponents of the measured seconds and of the formula on the same grid."""
-    some = [row for row in rows if row["vary"] == vary and row.get(phase)]
-    x = np.log([float(row[vary]) for row in some])
-    measured = np.log([float(row[phase]) for row in some])
-    formula = np.log([FORMULA[phase](float(row["side"]), float(row["rank"])) for row in some])
-    return float(np.polyfit(x, measured, 1)[0]), float(np.polyfit(x, formula, 1)[0])
+    some = pick(rows, vary=vary).dropna(subset=[phase])
+    formula = FORMULA[phase](some["side"].astype(float), some["rank"].astype(float))
+    x = np.log(some[vary].astype(float))
+    measured, expected = (np.polyfit(x, np.log(seconds), 1)[0] for seconds in (some[phase], formula))
+    return float(measured), float(expected)
