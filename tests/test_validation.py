@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from enmf.solvers.masked import METHODS, MaskedExtrapolated
 from sklearn.exceptions import ConvergenceWarning
 
 import enmf
@@ -16,7 +17,6 @@ from enmf.exterior.feasibility import Path, Penalty
 from enmf.exterior.pipeline import ExteriorOptions
 from enmf.exterior.softimpute import STAGES, CompletionOptions
 from enmf.run.checks import FLAGS, NUMBERS, check_options
-from enmf.solvers.masked import METHODS, MaskedExtrapolated
 
 BOTH = pytest.mark.parametrize("store", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 

@@ -5,23 +5,25 @@ Protocols and the package `paper` of benchmarks/ reach these through here alone.
 
 from __future__ import annotations
 
-import math
 import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from enmf.api.factorize import factorize_problem
 from enmf.api.registry import STARTS
-from enmf.certificate.certificate import kkt_residual
-from enmf.linalg.svd import Spectrum, sharpen, truncated_svd
-from enmf.problem.state import Iterate
-from enmf.problem.validation import Problem, check_problem, make_rng
+from enmf.api.request import Request, solve
+from enmf.certificate.words import PROVEN, TOL
+from enmf.linalg.bound import sharpen
+from enmf.linalg.spectrum import Spectrum
+from enmf.linalg.svd import truncated_svd
+from enmf.problem.problem import Problem
+from enmf.problem.state import State
+from enmf.problem.validation.arrays import check_problem
+from enmf.problem.validation.numbers import make_rng
+from enmf.run.monitor import Progress
 from enmf.run.result import Result
-from enmf.run.stopping import PROVEN, Progress, Stopping
-
-TOL = Stopping().tol  # KKT residual of a stationary point
+from enmf.run.stopping import Stopping
 
 __all__ = ["PROVEN", "TOL", "Case", "Choices", "Goal", "Measure", "Problem", "Result", "Spectrum"]
 __all__ += ["bound_of", "checked", "exact_spectrum", "measure", "run_to", "start_of"]
@@ -71,7 +73,7 @@ class Measure(NamedTuple):
 
 
 def checked(X: Any) -> Problem:
-    """The matrix, through the door of the library."""
+    """The matrix, validated."""
     return check_problem(X)
 
 
@@ -94,8 +96,8 @@ def start_of(problem: Problem, rank: int, case: Case) -> tuple[np.ndarray, np.nd
 
 
 def measure(problem: Problem, U: np.ndarray, V: np.ndarray) -> Measure:
-    it = Iterate(problem.X, U, V)
-    return Measure(math.sqrt(max(it.squared_error(), 0.0)) * problem.scale, kkt_residual(it))
+    state = State(problem, U, V)
+    return Measure(state.error() * problem.scale, state.kkt())
 
 
 def run_to(problem: Problem, rank: int, case: Case, goal: Goal | None = None, choices: Choices | None = None) -> Result:
@@ -105,23 +107,19 @@ def run_to(problem: Problem, rank: int, case: Case, goal: Goal | None = None, ch
     def out_of_time(progress: Progress) -> bool:
         return goal is not None and progress.phase == "descent" and progress.seconds >= goal.seconds
 
+    limits = Stopping(how.tol, 10**7, target_error=goal.error if goal else None, patience=1000 if goal else 100)
+    request = Request(
+        method=case.method,
+        init=case.init,
+        stopping=limits,
+        random_state=case.seed,
+        n_threads=how.threads,
+        callback=out_of_time,
+        preset=how.preset,
+        bound=how.bound,
+        options=how.options,
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        result = factorize_problem(
-            problem,
-            rank,
-            case.method,
-            init=case.init,
-            stopping=Stopping(
-                how.tol, 10**7, target_error=goal.error if goal else None, patience=1000 if goal else 100
-            ),
-            random_state=case.seed,
-            n_threads=how.threads,
-            callback=out_of_time,
-            verbose=False,
-            preset=how.preset,
-            bound=how.bound,
-            exact_U=False,
-            options=how.options,
-        )
+        result = solve(problem, rank, request)
     return replace(result, status="timeout") if result.status == "interrupted" else result

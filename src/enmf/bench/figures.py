@@ -14,7 +14,7 @@ from enmf.datasets import make_exact
 from enmf.geometry.equivalence import match
 from enmf.geometry.exact import svd_factors, transform_to_orthant
 from enmf.problem.validation.factors import check_pair
-from enmf.run.stopping import Progress
+from enmf.run.monitor import Progress
 
 SIZES = ((50, 40, 10), (100, 80, 20), (200, 160, 30), (300, 240, 40), (500, 400, 50))
 SPARSITIES = (0.1, 0.2, 0.3, 0.4, 0.5)
