@@ -24,10 +24,10 @@ from enmf.certificate.certificate import kkt_residual
 from enmf.geometry.exact.relation import Transform, transform_between
 from enmf.problem.state import Iterate
 from enmf.problem.validation import check_number, check_pair, check_problem, check_same_sides
-from enmf.run.stopping import effective_tol
+from enmf.run.stopping import Stopping, effective_tol
 
 TOLERANCE = 0.05  # the paper's epsilon
-STATIONARY = 1e-5  # KKT residual of a stationary point, the default `tol` of `factorize`
+STATIONARY = Stopping().tol  # KKT residual of a stationary point: where `factorize` stops by default
 SAME_PRODUCT = 1e-3  # relative difference of products that agree
 SAME_DIRECTION = 1e-2  # cosine of rows of A that are orthogonal; off-diagonal share of a monomial A
 SAME_ERROR = 1e-4  # difference of errors, over ||X||, that is none
