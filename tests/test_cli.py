@@ -582,7 +582,7 @@ def test_a_checkpoint_or_a_newer_file_is_not_taken_for_factors(tmp_path):
         np.savez(tmp_path / "new.npz", **{**held, "about": np.array(json.dumps(about))})
     refused(within("certify", "x.csv", "new.npz", cwd=tmp_path), "new.npz", "format version 9", "Update enmf")
     np.save(tmp_path / "one.npy", np.ones((3, 2)))
-    refused(within("certify", "x.csv", "one.npy", cwd=tmp_path), "one.npy", "a single array", "numpy.savez")
+    refused(within("certify", "x.csv", "one.npy", cwd=tmp_path), "one.npy", "not an npz archive", "numpy.savez")
     refused(within("rank", "x.csv", "--checkpoint", "x.factors.npz", cwd=tmp_path), "x.factors.npz", "is a result, not")
 
 

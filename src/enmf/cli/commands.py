@@ -10,14 +10,13 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Exit, Option
 
 from enmf.cli.exits import Guarded, interrupted
 from enmf.cli.exits import run_begins as _run_begins
 from enmf.cli.inputs import parse_ranks, read_or_open, read_table, usual_ranks, workers_at, working_on
 from enmf.cli.options import (
-    OUTPUTS,
-    READING,
-    SOLVING,
+    DEFAULT,
     Data,
     Force,
     Json,
@@ -28,15 +27,12 @@ from enmf.cli.options import (
     Seed,
     Solving,
     Threads,
-    flag,
     given,
     grouped,
-    library,
-    option,
 )
 from enmf.cli.outputs import Outputs, check_not_inputs, check_outputs, check_picture, say_written, versions, watched
 from enmf.io.messages import InputProblem, say
-from enmf.io.reading import Reading
+from enmf.io.reading import Reading, option
 
 app = typer.Typer(
     cls=Guarded,
@@ -63,12 +59,12 @@ def _version(wanted: bool) -> None:
         from enmf import __version__
 
         print(f"enmf {__version__}")
-        raise typer.Exit
+        raise Exit
 
 
 @app.callback()
 def enmf_(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="print it")] = False,
+    version: Annotated[bool, Option("--version", callback=_version, is_eager=True, help="print it")] = False,
 ) -> None:
     """Nonnegative matrix factorization with a certificate.
 
@@ -86,25 +82,25 @@ Examples
   enmf factorize large.npy --rank 20 --memory-limit 2GB --checkpoint run1
   enmf factorize parts --rank 20 --scheduler tcp://head:8786""",
 )
-@grouped(solving=SOLVING, reading=READING, outputs=OUTPUTS)
+@grouped(solving=Solving, reading=Reading, outputs=Outputs)
 def factorize(
     data: LargeData,
     rank: Rank,
     *,
-    method: Annotated[str | None, option("method, see `enmf info`", metavar="NAME")] = None,
-    init: Annotated[str | None, option("start, see `enmf info`", metavar="NAME")] = None,
+    method: Annotated[str | None, option("NAME", "method, see `enmf info`")] = None,
+    init: Annotated[str | None, option("NAME", "start, see `enmf info`")] = None,
     restarts: Annotated[
-        int | None, option("further starts, the best of which is kept (method enmf)", metavar="N", min=0)
+        int | None, option("N", "further starts, the best of which is kept (method enmf)", min=0)
     ] = None,
-    dtype: Annotated[str | None, option("precision of the computation", metavar="float32|float64")] = None,
+    dtype: Annotated[str | None, option("float32|float64", "precision of the computation")] = None,
     memory_limit: Annotated[
-        str | None, option("read npy, folders and zarr in blocks, within this memory, for example 2GB", metavar="BYTES")
+        str | None, option("BYTES", "read npy, folders and zarr in blocks within this memory, as in 2GB")
     ] = None,
     scheduler: Annotated[
-        str | None, option("Dask scheduler whose workers read and factorize the data", metavar="ADDRESS")
+        str | None, option("ADDRESS", "Dask scheduler whose workers read and factorize the data")
     ] = None,
     checkpoint: Annotated[
-        str | None, option("save the factors here; the same command then resumes from them", metavar="FOLDER")
+        str | None, option("FOLDER", "save the factors here; the same command then resumes from them")
     ] = None,
     solving: Solving,
     reading: Reading,
@@ -136,17 +132,15 @@ Examples
   enmf complete ratings.dat --triplets --rank 10 --ridge 0.1
   enmf complete ratings.csv --triplets --rank 10 --predict estimates.csv""",
 )
-@grouped(solving=SOLVING, reading=READING, outputs=OUTPUTS)
+@grouped(solving=Solving, reading=Reading, outputs=Outputs)
 def complete(
     data: Data,
     rank: Rank,
     *,
-    triplets: Annotated[bool, flag("every line is row, column, value", "--triplets")] = False,
-    missing: Annotated[
-        str | None, option("what is missing  [default: empty cells, NaN]", metavar="nan|unstored|none")
-    ] = None,
-    ridge: Annotated[float | None, library("regularization; essential for ratings", "WEIGHT")] = None,
-    predict: Annotated[str | None, option("csv file for the estimates of all missing entries")] = None,
+    triplets: Annotated[bool, Option("--triplets", help="every line is row, column, value")] = False,
+    missing: Annotated[str | None, option("nan|unstored|none", "what is missing  [default: empty cells, NaN]")] = None,
+    ridge: Annotated[float | None, option("WEIGHT", f"regularization; essential for ratings{DEFAULT}")] = None,
+    predict: Annotated[str | None, option("FILE", "csv file for the estimates of all missing entries")] = None,
     solving: Solving,
     reading: Reading,
     outputs: Outputs,
@@ -172,14 +166,14 @@ Examples
   enmf certify X.npy factors_of_another_library.npz --json
 The npz file holds arrays U and V, or W and H.""",
 )
-@grouped(reading=READING)
+@grouped(reading=Reading)
 def certify(
     data: Data,
-    factors: Annotated[
-        str, typer.Argument(metavar="FACTORS", help="npz file with U and V, or W and H", show_default=False)
-    ],
+    factors: Annotated[str, Argument(metavar="FACTORS", help="npz file with U and V, or W and H", show_default=False)],
     *,
-    tol: Annotated[float | None, library("KKT residual up to which the factors count as stationary", "TOL")] = None,
+    tol: Annotated[
+        float | None, option("TOL", f"KKT residual up to which the factors count as stationary{DEFAULT}")
+    ] = None,
     json: Json = False,
     reading: Reading,
 ) -> None:
@@ -203,25 +197,26 @@ Examples
   enmf rank counts.mtx.gz --ranks 5:50:5 --plot ranks.png --out ranks.csv
   enmf rank spectra.csv --ranks 2:20 --checkpoint ranks.npz""",
 )
-@grouped(reading=READING)
+@grouped(reading=Reading)
 def rank(
     data: Data,
     *,
     ranks: Annotated[
-        str | None,
-        option("ranks to try: 2:20, 5:50:5 or 3,5,8  [default: 2:20, fewer for narrow tables]", metavar="RANKS"),
+        str | None, option("RANKS", "ranks to try: 2:20, 5:50:5 or 3,5,8  [default: 2:20, fewer for narrow tables]")
     ] = None,
-    folds: Annotated[int | None, library("number of times that entries are held out")] = None,
+    folds: Annotated[int | None, option("N", f"number of times that entries are held out{DEFAULT}")] = None,
     sample: Annotated[
-        int | None, library("number of entries of the data that held-out errors are measured on; 0 for all")
+        int | None, option("N", f"number of entries that held-out errors are measured on, 0 for all{DEFAULT}")
     ] = None,
-    tol: Annotated[float | None, library("KKT residual at which the fit of a rank has converged", "TOL")] = None,
+    tol: Annotated[
+        float | None, option("TOL", f"KKT residual at which the fit of a rank has converged{DEFAULT}")
+    ] = None,
     seed: Seed = 0,
     threads: Threads = None,
-    out: Annotated[str | None, option("csv or json file for the table")] = None,
-    plot: Annotated[str | None, option("plot of the table: png, svg or pdf")] = None,
+    out: Annotated[str | None, option("FILE", "csv or json file for the table")] = None,
+    plot: Annotated[str | None, option("FILE", "plot of the table: png, svg or pdf")] = None,
     checkpoint: Annotated[
-        str | None, option("npz file for the finished ranks; the same command then resumes after them")
+        str | None, option("FILE", "npz file for the finished ranks; the same command then resumes after them")
     ] = None,
     json: Json = False,
     force: Force = False,
@@ -272,7 +267,7 @@ def rank(
         print(found)
         say_written(out, plot)
     if not found.complete:
-        raise typer.Exit(interrupted())
+        raise Exit(interrupted())
 
 
 @app.command(
@@ -282,14 +277,14 @@ Examples
   enmf compare first.npz second.npz
   enmf compare first.npz second.npz --data spectra.csv --json""",
 )
-@grouped(reading=READING)
+@grouped(reading=Reading)
 def compare(
     factors: Annotated[
         list[str],
-        typer.Argument(metavar="FACTORS", help="npz files with factors of the same data", show_default=False),
+        Argument(metavar="FACTORS", help="npz files with factors of the same data", show_default=False),
     ],
     *,
-    data: Annotated[str | None, option("the data, for the errors of both", metavar="DATA")] = None,
+    data: Annotated[str | None, option("DATA", "the data, for the errors of both")] = None,
     json: Json = False,
     report: Report = None,
     force: Force = False,

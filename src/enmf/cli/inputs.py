@@ -108,6 +108,7 @@ def workers_at(address: str | None) -> Iterator[None]:
 def working_on(table: Table, completing: bool = False) -> Iterator[None]:
     """A run: warnings become one line each, problems name the file and the entry."""
     from enmf.problem.validation import EntryError
+    from enmf.run.saved import Unusable
 
     run_begins()
     with warnings.catch_warnings(record=True) as caught:
@@ -120,6 +121,8 @@ def working_on(table: Table, completing: bool = False) -> Iterator[None]:
                 remedy += ", or use `enmf complete`, which accepts missing entries"
             more = f" (one of {problem.count} such entries)" if problem.count > 1 else ""
             raise InputProblem(table.source, f"{table.place(*problem.place)} {what}{more}", remedy) from None
+        except Unusable:
+            raise  # it names the checkpoint
         except (ValueError, TypeError) as problem:
             raise InputProblem(table.source, " ".join(str(problem).split()), "See --help") from None
         except MemoryError as problem:

@@ -8,13 +8,15 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Exit
 
 from enmf.cli.exits import NOT_CONVERGED, interrupted
 from enmf.cli.inputs import check_installed
+from enmf.cli.options import Force, Quiet, Report
 from enmf.io.messages import STDIN, InputProblem, say
+from enmf.io.reading import option
 
 if TYPE_CHECKING:
     from enmf.io.tables import Table
@@ -28,14 +30,18 @@ NOT_FACTORS = (".csv", ".tsv", ".txt", ".npy", ".mtx", ".parquet", ".h5ad", ".js
 class Outputs:
     """The files that a run writes, and whether it prints."""
 
-    out: str | None = None
-    tables: str | None = None
-    certificate: str | None = None
-    trace: str | None = None
-    report: str | None = None
-    image_shape: str | None = None
-    force: bool = False
-    quiet: bool = False
+    out: Annotated[
+        str | None, option("FILE", "npz file for the factors  [default: name of the data + .factors.npz]")
+    ] = None
+    tables: Annotated[str | None, option("csv|parquet", "also write both factors as tables with names")] = None
+    certificate: Annotated[str | None, option("FILE", "JSON file for the certificate")] = None
+    trace: Annotated[str | None, option("FILE", "JSON file with one row per iteration")] = None
+    report: Report = None
+    image_shape: Annotated[
+        str | None, option("HxW", "report: every row is an image of this shape, for example 28x28")
+    ] = None
+    force: Force = False
+    quiet: Quiet = False
 
     def factors(self, source: str) -> str:
         """The npz file of the factors."""
@@ -91,9 +97,9 @@ class Outputs:
             written = [self.factors(table.source), *self.labelled(table.source)]
             say_written(*written, self.certificate, self.trace, predict, self.report)
         if result.status == "interrupted":
-            raise typer.Exit(interrupted())
+            raise Exit(interrupted())
         if result.status not in DONE and not result.certificate.stationary:
-            raise typer.Exit(NOT_CONVERGED)
+            raise Exit(NOT_CONVERGED)
 
     def _write(self, result: Result, table: Table, predict: str | None) -> None:
         from enmf.io import results

@@ -313,13 +313,10 @@ def _read_triplets(stored: Stored, kind: str, reading: Reading) -> Table:
     columns, column_names = pandas.factorize(frame.iloc[:, 1], sort=True)
     twice = pandas.DataFrame({"row": rows, "column": columns}).duplicated().to_numpy()
     if twice.any():
-        row, more = int(np.argmax(twice)), int(twice.sum()) - 1
-        raise InputProblem(
-            source,
-            f"data row {row + 1} has the same row and column as an earlier one"
-            + (f"; so do {more} more" if more else ""),
-            "Keep one value for each row and column",
-        )
+        row, count = int(np.argmax(twice)), int(twice.sum())
+        what = f"data row {row + 1} has the same row and column as an earlier one"
+        others = f" (one of {count} such rows)" if count > 1 else ""
+        raise InputProblem(source, what + others, "Keep one value for each row and column")
     matrix = sp.csr_array((values.to_numpy(dtype=np.float64), (rows, columns)), (len(row_names), len(column_names)))
     header = f"line {layout.start} ({outline(layout.header)})" if layout.header else "none"
     return Table(matrix, list(map(str, row_names)), list(map(str, column_names)), source, (f"header: {header}",))

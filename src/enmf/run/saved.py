@@ -13,7 +13,6 @@ still read. A file is written next to its place and then renamed, so there is a 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -63,7 +62,7 @@ class SavedFile:
             yield about, arrays
         except PermissionError:
             raise
-        except Exception as problem:  # damaged zip files raise many kinds of errors
+        except Exception as problem:
             why = f"it has no {problem}" if isinstance(problem, KeyError) else str(problem)
             raise Unusable(why, getattr(problem, "remedy", self.remedy), self.path) from None
 
@@ -115,18 +114,15 @@ def check_factor(F: np.ndarray, name: str, rows: int | None, rank: int) -> np.nd
     return F
 
 
-def _load(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    try:
-        with open(path, "rb") as file:
-            held = np.load(file, allow_pickle=False)
-            arrays = dict(held) if isinstance(held, np.lib.npyio.NpzFile) else None
-    except PermissionError:
-        raise
-    except Exception as problem:
-        raise ValueError(f"it is damaged or truncated ({str(problem).rstrip('.') or 'no content'})") from None
-    if arrays is None:
-        raise ValueError("it holds a single array, not an npz archive")
-    return arrays
+def _load(path: Path) -> dict[str, np.ndarray]:
+    with open(path, "rb") as file:
+        if file.read(2) != b"PK":
+            raise ValueError("it is not an npz archive")
+        file.seek(0)
+        try:
+            return dict(np.load(file, allow_pickle=False))
+        except Exception as problem:  # damaged zip files raise many kinds of errors
+            raise ValueError(f"it is damaged or truncated ({str(problem).rstrip('.')})") from None
 
 
 def _old_kind(about: dict[str, Any]) -> str | None:
