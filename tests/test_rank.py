@@ -72,7 +72,7 @@ def test_a_sweep_resumes_where_it_ended(tmp_path):
     assert [row["rank"] for row in seen] == [2, 3, 4, 5]
     np.testing.assert_array_equal(rest.folds, whole.folds)
     assert rest.table.drop(columns="seconds").equals(whole.table.drop(columns="seconds"))
-    with pytest.raises(ValueError, match="another problem: its seed"):
+    with pytest.raises(ValueError, match="another sweep: its seed"):
         enmf.select_rank(X, range(2, 6), checkpoint=tmp_path / "c.npz", random_state=7)
     with pytest.raises(ValueError, match="without rank 1"):
         enmf.select_rank(X, range(1, 6), checkpoint=tmp_path / "c.npz")

@@ -30,7 +30,16 @@ from enmf.cli.options import (
     given,
     grouped,
 )
-from enmf.cli.outputs import Outputs, check_not_inputs, check_outputs, check_picture, say_written, versions, watched
+from enmf.cli.outputs import (
+    Outputs,
+    check_not_inputs,
+    check_outputs,
+    check_rank_files,
+    save_ranks,
+    say_written,
+    versions,
+    watched,
+)
 from enmf.io.messages import InputProblem, say
 from enmf.io.reading import Reading, option
 
@@ -228,22 +237,13 @@ def rank(
     check_outputs(inputs, [out, plot], force)
     check_not_inputs(checkpoint, [*inputs, out, plot])
     wanted = None if ranks is None else parse_ranks(ranks)
-    if out is not None and not out.lower().endswith((".csv", ".json")):
-        raise InputProblem(out, "is neither csv nor json", "Choose a name that ends in .csv or .json")
-    if plot is not None:
-        check_picture(plot)
+    check_rank_files(out, plot)
     from enmf.api.rank import HEADER, format_row, select_rank
-    from enmf.io import results
+    from enmf.io.results import to_json
 
     table = read_table(data, reading, quiet or json)
-    show = watched(quiet)
-    if show:
-        print(HEADER, file=sys.stderr)
-
-    def progress(row: dict[str, Any]) -> None:
-        if show:
-            print(format_row(row["rank"], row), file=sys.stderr)
-
+    show = print if watched(quiet) else lambda *_, **__: None
+    show(HEADER, file=sys.stderr)
     more = {**given(folds=folds, tol=tol), **({} if sample is None else {"sample": sample or None})}
     with working_on(table):
         found = select_rank(
@@ -251,18 +251,13 @@ def rank(
             wanted or usual_ranks(table),
             random_state=seed,
             n_threads=threads,
-            callback=progress,
+            callback=lambda row: show(format_row(row["rank"], row), file=sys.stderr),
             checkpoint=checkpoint,
             **more,
         )
-    if out is not None and out.lower().endswith(".json"):
-        results.save_json(out, found.to_dict())
-    elif out is not None:
-        results.save(out, found.table.to_csv)
-    if plot is not None:
-        results.save(plot, found.plot()[0].figure.savefig)
+    save_ranks(found, out, plot)
     if json:
-        print(results.to_json(found.to_dict()))
+        print(to_json(found.to_dict()))
     elif not quiet:
         print(found)
         say_written(out, plot)

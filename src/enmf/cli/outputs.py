@@ -19,6 +19,7 @@ from enmf.io.messages import STDIN, InputProblem, say
 from enmf.io.reading import option
 
 if TYPE_CHECKING:
+    from enmf.api.rank import RankSelection
     from enmf.io.tables import Table
     from enmf.run.result import Result
 
@@ -157,6 +158,18 @@ def _write_estimates(path: str, table: Table, result: Result) -> None:
             frame.to_csv(file, index=False, header=False)
 
 
+def save_ranks(found: RankSelection, out: str | None, plot: str | None) -> None:
+    """The table and the plot of `enmf rank`."""
+    from enmf.io import results
+
+    if out is not None and out.lower().endswith(".json"):
+        results.save_json(out, found.to_dict())
+    elif out is not None:
+        results.save(out, found.table.to_csv)
+    if plot is not None:
+        results.save(plot, found.plot()[0].figure.savefig)
+
+
 def say_written(*paths: str | None) -> None:
     written = [path for path in paths if path]
     if written:
@@ -234,13 +247,17 @@ def _same(a: str, b: str) -> bool:
     return os.path.exists(a) and os.path.exists(b) and os.path.samefile(a, b)
 
 
-def check_picture(path: str) -> None:
-    """matplotlib is installed and can write this kind of picture."""
+def check_rank_files(out: str | None, plot: str | None) -> None:
+    """The endings of the two files of `enmf rank` are known, and matplotlib is installed if it is needed."""
+    if out is not None and not out.lower().endswith((".csv", ".json")):
+        raise InputProblem(out, "is neither csv nor json", "Choose a name that ends in .csv or .json")
+    if plot is None:
+        return
     from enmf.report.plots import pyplot
 
     plt = pyplot()
     plt.switch_backend("agg")
     from matplotlib.backend_bases import FigureCanvasBase
 
-    if Path(path).suffix.lower().lstrip(".") not in FigureCanvasBase.filetypes:
-        raise InputProblem(path, "unknown picture format", "Choose a name that ends in .png, .svg or .pdf")
+    if Path(plot).suffix.lower().lstrip(".") not in FigureCanvasBase.filetypes:
+        raise InputProblem(plot, "unknown picture format", "Choose a name that ends in .png, .svg or .pdf")

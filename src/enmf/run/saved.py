@@ -81,7 +81,7 @@ class SavedFile:
             raise Unusable(f"it is {theirs}, not {KINDS[self.kind]}", "Choose another file")
         for key, value in self.belongs_to.items():
             if not _same(about.get(key), value):
-                raise ValueError(f"it belongs to another problem: its {key} is {about.get(key)!r}, not {value!r}")
+                raise ValueError(f"it belongs to another {self.kind}: its {key} is {about.get(key)!r}, not {value!r}")
         return about
 
     def write(self, about: dict[str, Any] | None = None, **arrays: Any) -> None:
