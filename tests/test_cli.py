@@ -17,8 +17,10 @@ import scipy.sparse as sp
 from typer.testing import CliRunner
 
 import enmf
-from enmf.cli.main import app
-from enmf.io import tables
+from enmf.api.complete import DEFAULTS
+from enmf.cli.commands import app
+from enmf.io import results, tables
+from enmf.run.stopping import Stopping
 
 PARQUET = find_spec("pyarrow") is not None
 ENTRY = [sys.executable, "-m", "enmf.cli.main"]
@@ -29,7 +31,7 @@ def run(*arguments, cwd, stdin=None):
 
 
 def within(*arguments, cwd, stdin=None):
-    """As `run`, in this process: for the many inputs where another one would show nothing more."""
+    """As `run`, in this process: for the many inputs where a process of its own would show nothing more."""
     before = os.getcwd()
     os.chdir(cwd)
     try:
@@ -104,7 +106,7 @@ def test_h5ad(tmp_path):
     both = anndata.AnnData(wanted.to_numpy(), layers={"counts": np.ones(wanted.shape)})
     both.write_h5ad(tmp_path / "layers.h5ad")
     assert tables.read(str(tmp_path / "layers.h5ad"), layer="counts").values.max() == 1.0
-    with pytest.raises(tables.InputProblem, match=r"no layer 'raw'.*there are: counts"):
+    with pytest.raises(tables.InputProblem, match=r"no layer 'raw'.*the file has: counts"):
         tables.read(str(tmp_path / "layers.h5ad"), layer="raw")
 
 
@@ -139,7 +141,7 @@ def test_everything_that_a_run_writes(tmp_path):
     assert "enmf factorize - --rank 2" in page  # the command to repeat it
     labelled = pd.read_csv(tmp_path / "f.V.csv", index_col=0)
     assert list(labelled.index) == list(table.columns)
-    result, rows, columns = tables.load_result(str(tmp_path / "f.npz"))
+    result, rows, columns = results.load_result(str(tmp_path / "f.npz"))
     np.testing.assert_allclose(labelled.to_numpy(), result.V)
     assert (rows, columns) == (list(table.index), list(table.columns))
     certificate = json.loads((tmp_path / "c.json").read_text())
@@ -198,6 +200,8 @@ def test_help_info_and_bench(tmp_path):
     assert "Usage: enmf bench" in run("bench", "--help", cwd=tmp_path).stdout
     facts = json.loads(run("info", "--json", cwd=tmp_path).stdout)
     assert facts["methods"] == enmf.methods()
+    assert facts["factorize defaults"][1:] == [f"--tol {Stopping().tol}", f"--max-iter {Stopping().max_iter}"]
+    assert facts["complete defaults"][1:] == [f"--tol {DEFAULTS.tol}", f"--max-iter {DEFAULTS.max_iter}"]
     done = run("bench", "show", "nothing.csv", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
@@ -214,7 +218,7 @@ def test_rank_in_the_shell(tmp_path):
     assert (table["bound"] <= table["error"]).all()
     assert (tmp_path / "ranks.png").read_bytes()[:4] == b"\x89PNG"
     assert "written: ranks.csv, ranks.png" in done.stdout
-    # goes on: finished ranks keep their seconds to the last digit
+    # resumed: finished ranks keep their seconds to the last digit
     done = within("rank", "x.csv", "--ranks", "2:6", "--checkpoint", "done.npz", "--json", cwd=tmp_path)
     found = json.loads(done.stdout)
     assert [row["rank"] for row in found["table"]] == [2, 3, 4, 5, 6]
@@ -249,7 +253,7 @@ def test_not_converged_is_3_and_writes(tmp_path):
 
 
 def endless(folder, seconds, number, ignored=False):
-    """A run that would go on for hours, and gets a signal; `ignored`: begun in the background of a shell."""
+    """A run that would take hours, and gets a signal; `ignored`: started in the background of a shell."""
     np.save(folder / "x.npy", np.random.default_rng(0).random((2000, 500)))
     command = [sys.executable, "-m", "enmf", "factorize", "x.npy", "-r", "40", "--tol", "0", "--max-iter", "1000000"]
     handler = signal.SIG_IGN if ignored else signal.SIG_DFL
@@ -330,8 +334,8 @@ BROKEN = {
     "negative.npy": ("cannot be read",),
     "objects.npy": ("cannot be read", "dtype. Check"),
     "huge.mtx": ("1000000000 rows", "memory"),
-    "x.xlsx": ("not known", ".csv"),
-    **({"cut.parquet": ("cannot be read", "ending")} if PARQUET else {}),
+    "x.xlsx": ("unknown file extension '.xlsx'", ".csv"),
+    **({"cut.parquet": ("cannot be read", "extension")} if PARQUET else {}),
     "cut.csv.gz": ("damaged", "again"),
     "wrong.npy": ("cannot be read",),
     "wrong.mtx": ("cannot be read",),
@@ -363,7 +367,7 @@ def test_unreadable_file(tmp_path, monkeypatch):
         done = within("factorize", "x.csv", "-r", 2, cwd=tmp_path)
     else:
         done = run("factorize", "x.csv", "-r", 2, cwd=tmp_path)
-    refused(done, "x.csv", "may not be read", "permission")
+    refused(done, "x.csv", "no permission to read")
 
 
 def test_bad_options_are_refused_before_the_work(tmp_path):
@@ -380,7 +384,10 @@ def test_bad_triplets_and_names(tmp_path):
     (tmp_path / "twice.csv").write_text("u,i,r\na,x,1\nb,y,2\na,x,3\n")
     (tmp_path / "words.csv").write_text("u,i,r\na,x,1\nb,y,good\n")
     (tmp_path / "names.txt").write_text("one\ntwo\n")
-    for name, words in (("twice.csv", ("more than one value", "data row 3")), ("words.csv", ("data row 2", "number"))):
+    for name, words in (
+        ("twice.csv", ("data row 3 has the same row and column", "one value")),
+        ("words.csv", ("data row 2", "number")),
+    ):
         with pytest.raises(tables.InputProblem) as problem:
             tables.read(str(tmp_path / name), triplets=True)
         assert all(word in str(problem.value) for word in (name, *words)), problem.value
@@ -464,7 +471,7 @@ def test_inputs_are_never_replaced(tmp_path):
     ("arguments", "words"),
     [
         (("--out", "x.parquet"), ("x.parquet", "npz")),
-        (("--out", "a", "--report", "a.npz"), ("a.npz", "two results")),
+        (("--out", "a", "--report", "a.npz"), ("a.npz", "two outputs")),
         (("--image-shape", "2x4"), ("--image-shape", "--report")),
         (("--report", "r.html", "--image-shape", "3x3"), ("3x3", "9 pixels", "8 columns")),
         (("--tables", "excel"), ("--tables", "'excel'")),
@@ -523,7 +530,7 @@ def test_what_was_read_is_said(tmp_path):
     ]
     done = within("factorize", "x.csv", "-r", 2, "--report", "r.html", cwd=tmp_path)
     assert done.stdout.splitlines()[:3] == said
-    assert tables.load_result(str(tmp_path / "x.factors.npz"))[0].U.shape == (20, 2)
+    assert results.load_result(str(tmp_path / "x.factors.npz"))[0].U.shape == (20, 2)
     assert within("certify", "x.csv", "x.factors.npz", cwd=tmp_path).stdout.splitlines()[:3] == said
     assert within("certify", "x.csv", "x.factors.npz", "--json", cwd=tmp_path).stdout.startswith("{")
     assert within("factorize", "x.csv", "-r", 2, "-q", "--force", cwd=tmp_path).stdout == ""
@@ -531,7 +538,7 @@ def test_what_was_read_is_said(tmp_path):
     assert "21 rows x 11 columns" in done.stdout
 
 
-def test_names_cannot_steer_the_terminal(tmp_path):
+def test_names_cannot_control_the_terminal(tmp_path):
     evil = "\x1b]0;title\x07\x1b[31m"
     table = frame().rename(columns={"f2": f"f2{evil}"}, index={"s4": f"s4{evil}"})
     table.to_csv(tmp_path / "good.csv")
@@ -545,7 +552,41 @@ def test_names_cannot_steer_the_terminal(tmp_path):
     assert "\x1b" not in done.stderr
 
 
-def test_factors_of_another_version_are_refused_in_one_line(tmp_path):
+def test_factors_saved_before_the_format_had_versions_are_read(tmp_path):
+    X = frame().to_numpy()
+    made = enmf.factorize(X, 2, random_state=0)
+    about = {
+        "status": made.status,
+        "n_iter": made.n_iter,
+        "certificate": json.loads(results.to_json(made.certificate.to_dict())),
+        "phases": {"descent": {"seconds": 1.0, "passes": 2, "iterations": 3}},
+        "trace": [[1, "descent", 0.5, 2.0, None, 4]],
+        "settings": {"method": "enmf"},
+    }
+    np.savez(tmp_path / "old.npz", U=made.U, V=made.V, about=np.array(json.dumps(about)), row_names=["r"] * len(X))
+    found, rows, columns = results.load_result(str(tmp_path / "old.npz"))
+    assert (found.status, found.certificate, rows, columns) == (made.status, made.certificate, ["r"] * len(X), None)
+    assert found.phases["descent"].iterations == 3
+    assert np.isnan(found.trace[0].kkt)
+
+
+def test_a_checkpoint_or_a_newer_file_is_not_taken_for_factors(tmp_path):
+    frame().to_csv(tmp_path / "x.csv")
+    assert within("factorize", "x.csv", "-r", 3, "--checkpoint", "c", cwd=tmp_path).returncode == 0
+    done = within("certify", "x.csv", "c/factors.npz", cwd=tmp_path)
+    refused(done, "c/factors.npz", "is the checkpoint of a run, not a result", "another file")
+    with np.load(tmp_path / "x.factors.npz") as held:
+        about = json.loads(str(held["about"]))
+        assert (about["kind"], about["version"]) == ("result", 1)
+        about["version"] = 9
+        np.savez(tmp_path / "new.npz", **{**held, "about": np.array(json.dumps(about))})
+    refused(within("certify", "x.csv", "new.npz", cwd=tmp_path), "new.npz", "format version 9", "Update enmf")
+    np.save(tmp_path / "one.npy", np.ones((3, 2)))
+    refused(within("certify", "x.csv", "one.npy", cwd=tmp_path), "one.npy", "not an npz archive", "numpy.savez")
+    refused(within("rank", "x.csv", "--checkpoint", "x.factors.npz", cwd=tmp_path), "x.factors.npz", "is a result, not")
+
+
+def test_factors_of_unknown_content_are_refused_in_one_line(tmp_path):
     frame().to_csv(tmp_path / "x.csv")
     assert within("factorize", "x.csv", "-r", 2, cwd=tmp_path).returncode == 0
     with np.load(tmp_path / "x.factors.npz") as held:
@@ -620,7 +661,7 @@ def test_blocks_memory_limit_and_checkpoint(tmp_path):
     done = run("factorize", "parts", *arguments, "blocks", "--checkpoint", "saved", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "saved" / "factors.npz").exists()
-    wanted, *found = (tables.load_result(str(tmp_path / f"{name}.npz"))[0] for name in ("whole", "limited", "blocks"))
+    wanted, *found = (results.load_result(str(tmp_path / f"{name}.npz"))[0] for name in ("whole", "limited", "blocks"))
     for result in found:
         assert result.error == pytest.approx(wanted.error, rel=1e-6)
         np.testing.assert_allclose(result.U, wanted.U, rtol=1e-5, atol=1e-8)
@@ -629,7 +670,7 @@ def test_blocks_memory_limit_and_checkpoint(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("x.csv", "--scheduler", "tcp://127.0.0.1:1"), ("x.csv", "is not read in blocks")),
+        (("x.csv", "--scheduler", "tcp://127.0.0.1:1"), ("x.csv", "cannot be read in blocks")),
         (("x.npy", "--memory-limit", "much"), ("memory_limit",)),
         (("no.npy", "--memory-limit", "1GB"), ("no.npy", "no such file")),
         (("x.npy", "--memory-limit", "1GB", "--row-names", "names.txt"), ("without names",)),
@@ -650,7 +691,7 @@ def test_a_scheduler_does_the_work(tmp_path):
         address = local.scheduler_address
         done = run("factorize", tmp_path / "x.npy", "--rank", 2, "--quiet", "--scheduler", address, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-    found, _, _ = tables.load_result(str(tmp_path / "x.factors.npz"))
+    found, _, _ = results.load_result(str(tmp_path / "x.factors.npz"))
     assert found.error == pytest.approx(enmf.factorize(frame().to_numpy(), 2, random_state=0).error, rel=1e-6)
 
 

@@ -9,7 +9,7 @@ import pytest
 import enmf
 import problems
 from enmf.api.consensus import local_density
-from enmf.io.tables import load_result, save_result
+from enmf.io.results import load_result, save_result
 
 NAMES = [f"word{j}" for j in range(12)]
 

@@ -1,4 +1,4 @@
-"""Choosing the rank: planted ranks are found, the table is right, a sweep can go on where it ended."""
+"""Choosing the rank: planted ranks are found, the table is right, a sweep can be resumed."""
 
 import numpy as np
 import pytest
@@ -57,7 +57,7 @@ def test_units_and_storage_do_not_matter():
         np.testing.assert_allclose(found.table["error"], first.table["error"] * unit, rtol=1e-6)
 
 
-def test_a_sweep_goes_on_where_it_ended(tmp_path):
+def test_a_sweep_resumes_where_it_ended(tmp_path):
     X = planted(60, 50, 3, 0.3, 0.1, 0)
     whole = enmf.select_rank(X, range(2, 6))
     seen = []
@@ -72,7 +72,7 @@ def test_a_sweep_goes_on_where_it_ended(tmp_path):
     assert [row["rank"] for row in seen] == [2, 3, 4, 5]
     np.testing.assert_array_equal(rest.folds, whole.folds)
     assert rest.table.drop(columns="seconds").equals(whole.table.drop(columns="seconds"))
-    with pytest.raises(ValueError, match="another sweep, its seed"):
+    with pytest.raises(ValueError, match="another sweep: its seed"):
         enmf.select_rank(X, range(2, 6), checkpoint=tmp_path / "c.npz", random_state=7)
     with pytest.raises(ValueError, match="without rank 1"):
         enmf.select_rank(X, range(1, 6), checkpoint=tmp_path / "c.npz")

@@ -19,6 +19,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,13 +30,14 @@ from enmf.api.request import Request, solve
 from enmf.linalg.bound import sharpen
 from enmf.linalg.spectrum import Spectrum
 from enmf.linalg.svd import truncated_svd
-from enmf.problem.validation.arrays import Problem, check_problem
+from enmf.problem.problem import Problem
+from enmf.problem.validation.arrays import check_problem
 from enmf.problem.validation.factors import check_ranks
 from enmf.problem.validation.numbers import check_count, check_threads, make_rng
 from enmf.problem.validation.warn import warn_outside
-from enmf.run.checkpoint import SavedFile, check_saved_factor
 from enmf.run.checks import check_limits
 from enmf.run.result import Result
+from enmf.run.saved import SavedFile, check_factor
 from enmf.run.stopping import Stopping
 
 if TYPE_CHECKING:
@@ -139,7 +141,7 @@ def select_rank(
         Called after every rank with its row of the table, a dict; a true return value ends the sweep.
     checkpoint : path, optional
         An npz file with the finished ranks. A later call with the same X and settings (larger ranks may have been
-        added) goes on behind them, with the same result as an uninterrupted one.
+        added) resumes after them and gives the same result as an uninterrupted one.
     **options
         Further options of `enmf.factorize` for the fits of X.
 
@@ -283,19 +285,20 @@ class _Sweep:
 
 
 class _Saved:
-    """The checkpoint file: finished ranks, and the factors from which the next one starts."""
+    """The checkpoint file of a sweep: the finished ranks, and the factors from which the next one starts."""
 
     def __init__(self, path: str | os.PathLike[str], about: dict[str, Any]) -> None:
-        self.file, self.about = SavedFile(path), about
+        self.file = SavedFile(Path(path), "sweep", about)
 
     def load(self, ranks: list[int]) -> tuple[list[Row], list[Factors] | None]:
         if not self.file.path.exists():
             return [], None
-        with self.file.reading() as content:
-            self._check_about(dict(json.loads(str(content["about"]))))
-            rows = [dict(row) for row in json.loads(str(content["rows"]))]
+        with self.file.reading() as (_, arrays):
+            rows = [dict(row) for row in json.loads(str(arrays["rows"]))]
             done = [int(row["rank"]) for row in rows]
-            factors = [_saved_pair(content, fold, done[-1]) for fold in range(self.about["folds"])]
+            if not done:
+                raise ValueError("it has no finished rank")
+            factors = [_saved_pair(arrays, fold, done[-1]) for fold in range(self.file.belongs_to["folds"])]
             missing = [rank for rank in ranks if rank < done[-1] and rank not in done]
             if missing:
                 raise ValueError(
@@ -303,18 +306,13 @@ class _Saved:
                 )
         return rows, factors
 
-    def _check_about(self, found: dict[str, Any]) -> None:
-        for key, value in self.about.items():
-            if found.get(key) != value:
-                raise ValueError(f"it belongs to another sweep, its {key} is {found.get(key)!r}, here it is {value!r}")
-
     def save(self, rows: list[Row], factors: list[Factors]) -> None:
-        arrays: dict[str, Any] = {f"{name}{f}": F for f, pair in enumerate(factors) for name, F in zip("UV", pair)}
-        self.file.write(about=np.array(json.dumps(self.about)), rows=np.array(json.dumps(rows)), **arrays)
+        arrays = {f"{name}{f}": F for f, pair in enumerate(factors) for name, F in zip("UV", pair)}
+        self.file.try_write(rows=np.array(json.dumps(rows)), **arrays)
 
 
-def _saved_pair(content: Any, fold: int, rank: int) -> Factors:
-    U, V = (check_saved_factor(content[f"{name}{fold}"], f"{name}{fold}", None, rank) for name in "UV")
+def _saved_pair(arrays: dict[str, np.ndarray], fold: int, rank: int) -> Factors:
+    U, V = (check_factor(arrays[f"{name}{fold}"], f"{name}{fold}", None, rank) for name in "UV")
     return U, V
 
 

@@ -1,4 +1,4 @@
-"""`make demo`: the handwritten digits that come with scikit-learn, with certificate and report page."""
+"""`enmf demo` and `make demo`: factorize the handwritten digits that come with scikit-learn, and show the result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def main() -> None:
     console.print(f"\nHandwritten digits, {X.shape[0]} images of 8 x 8 pixels, at rank 16\n", highlight=False)
     result = factorize(X, 16, random_state=0, verbose=console.is_terminal)
 
-    phases = Table("phase", "seconds", "passes over X", "iterations", title="What was done", title_justify="left")
+    phases = Table("phase", "seconds", "passes over X", "iterations", title="Phases of the run", title_justify="left")
     for name, phase in result.phases.items():
         phases.add_row(name, f"{phase.seconds:.3f}", str(phase.passes), str(phase.iterations))
     console.print(phases)
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def _picture(image: np.ndarray) -> list[str]:
-    """Lines of text, two characters a pixel, darker ones for larger values."""
+    """Lines of text: two characters per pixel, darker for larger values."""
     levels = np.minimum((image / (image.max() or 1.0) * len(SHADES)).astype(int), len(SHADES) - 1)
     return ["".join(SHADES[level] * 2 for level in row) for row in levels]
 

@@ -1,12 +1,12 @@
-"""Files in and out: a matrix with the names of its rows and columns, whatever it is stored in.
+"""Reads a matrix and the names of its rows and columns, whatever the file format.
 
-csv, tsv     and other text: see `enmf.io.textfiles`; also packed with gzip; "-" is standard input
-npy, npz     dense (one array, or the one called X) or scipy's sparse form; npy files are mapped, not read
+csv, tsv     and other text: see `enmf.io.textfiles`; gzip is fine; "-" is standard input
+npy, npz     dense (one array, or the one called X) or scipy's sparse format; npy files are mapped, not read
 mtx          Matrix Market, also .gz
 10x          a folder with matrix.mtx, features.tsv (or genes.tsv) and barcodes.tsv: cells in rows, genes in columns
-parquet      needs pyarrow; text columns in front are row names
+parquet      needs pyarrow; a first column of text holds the row names
 h5ad         needs anndata; obs and var names
-triplets     row, column, value in each line, for completion
+triplets     one row, column, value per line, for completion
 
 Every problem is an `InputProblem`: one line that names the file, the place and the remedy.
 """
@@ -14,35 +14,29 @@ Every problem is an `InputProblem`: one line that names the file, the place and 
 from __future__ import annotations
 
 import gzip
-import json
 import math
 import os
 import shlex
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from enmf.certificate.certificate import Certificate
-from enmf.certificate.components import Component
-from enmf.certificate.uniqueness import Uniqueness
-from enmf.io.files import whole_file
 from enmf.io.messages import STDIN, InputProblem, one_line, outline, spoken
-from enmf.io.textfiles import Reading, Stored, column_number, look_at, read_text, said_index
-from enmf.run.result import Result
-from enmf.run.trace import Phase, Trace, TraceRow
+from enmf.io.reading import Reading
+from enmf.io.textfiles import Stored, column_number, look_at, read_text, requested_index
 
 TEXT = (".csv", ".tsv", ".txt")
 
 
 @dataclass(frozen=True)
 class Table:
-    """A matrix, dense or CSR, with names where the file has them; `notes` say where they were found."""
+    """A matrix, dense or CSR, with names if the file has them; `notes` tell where they were found."""
 
     values: Any
     rows: list[str] | None
@@ -51,7 +45,7 @@ class Table:
     notes: tuple[str, ...] = ()
 
     def place(self, row: int, column: int) -> str:
-        """An entry in the words of the file."""
+        """An entry by its numbers and names in the file."""
         first = f"row {row + 1}" + (f" ('{self.rows[row]}')" if self.rows else "")
         return first + f", column {column + 1}" + (f" ('{self.columns[column]}')" if self.columns else "")
 
@@ -65,23 +59,20 @@ class Table:
 
 
 def read(source: str, reading: Reading | None = None, **how: Any) -> Table:
-    """The matrix in a file, by its ending or `format`; `how` are the fields of `Reading`."""
+    """The matrix in a file, by its extension or `format`; `how` are fields of `Reading`."""
     reading = replace(reading or Reading(), **how)
-    place = Path(source)
     if source != STDIN:
-        _check_exists(source, place)
+        check_exists(source)
     kind = _kind(source, reading)
     _check_applies(source, kind, reading)
     if kind == TEN_X:
-        table = _guarded(source, lambda: _read_10x(place))
+        table = _guarded(source, lambda: _read_10x(Path(source)))
     else:
         reader = _read_triplets if reading.triplets else READERS[kind]
         table = _guarded(source, lambda: reader(Stored.at(source), kind, reading))
     if table.values.ndim != 2 or 0 in table.values.shape:
-        raise InputProblem(
-            source, f"the array has shape {table.values.shape}", "A matrix with rows and columns is needed"
-        )
-    if kind not in (*TEXT, ".parquet"):  # there, before the columns become numbers
+        raise InputProblem(source, f"the array has shape {table.values.shape}", "Give a matrix with rows and columns")
+    if reading.drop and kind not in (*TEXT, ".parquet"):  # those are dropped before the columns become numbers
         table = _without(table, reading.drop)
     if reading.transpose:
         table = table.transposed()
@@ -89,29 +80,28 @@ def read(source: str, reading: Reading | None = None, **how: Any) -> Table:
 
 
 def _kind(source: str, reading: Reading) -> str:
-    """The ending that decides how a file is read."""
+    """The extension that decides how a file is read."""
     place = Path(source)
     if place.is_dir():
         return TEN_X
     if reading.format is not None:
         wanted = "." + reading.format.lower().lstrip(".")
         if wanted not in READERS:
-            raise InputProblem(
-                "--format", f"{reading.format!r} is not known", f"Choose one of {', '.join(k[1:] for k in READERS)}"
-            )
+            known = ", ".join(kind[1:] for kind in READERS)
+            raise InputProblem("--format", f"unknown format {reading.format!r}", f"Choose one of {known}")
         return wanted
     kind = ".csv" if source == STDIN else _extension(place)
     if kind not in READERS and not reading.triplets:
         raise InputProblem(
             source,
-            f"files that end in '{kind or place.name}' are not known",
-            f"Use one of {', '.join(READERS)}, or say what it is with --format csv",
+            f"unknown file extension '{kind}'" if kind else "the file has no extension",
+            f"Use one of {', '.join(READERS)}, or name the format, as in --format csv",
         )
     return kind
 
 
 def _check_applies(source: str, kind: str, reading: Reading) -> None:
-    """An option that would change nothing is a misunderstanding."""
+    """Refuse options that would have no effect: they are a misunderstanding."""
     text = ("header", "sep", "decimal", "encoding", "skip")
     wrong = [name for name in text if getattr(reading, name) is not None and kind not in TEXT and not reading.triplets]
     if reading.index is not None and kind not in (*TEXT, ".parquet"):
@@ -119,13 +109,11 @@ def _check_applies(source: str, kind: str, reading: Reading) -> None:
     if reading.layer is not None and kind != ".h5ad":
         wrong.append("layer")
     if wrong:
-        raise InputProblem(source, f"--{wrong[0]} has no meaning for {kind.lstrip('.')}", "Leave it out")
+        raise InputProblem(source, f"--{wrong[0]} does not apply to {kind.lstrip('.')}", "Leave it out")
 
 
 def _without(table: Table, drop: Sequence[str]) -> Table:
     """The table without some columns."""
-    if not drop:
-        return table
     m = table.values.shape[1]
     gone = _dropped(drop, table.columns, m, table.source)
     kept = [j for j in range(m) if j not in gone]
@@ -134,18 +122,18 @@ def _without(table: Table, drop: Sequence[str]) -> Table:
 
 
 def _dropped(drop: Sequence[str], names: Sequence[str] | None, width: int, source: str) -> set[int]:
-    """Columns by name or number; several may stand between commas."""
+    """Columns by name or number; one string may hold several, separated by commas."""
     whole = [[text] if names and text in names else text.split(",") for text in drop]
     gone = {column_number(part.strip(), names, width, "--drop", source) for parts in whole for part in parts}
     same = {names[j] for j in gone if names[j]} if names else set()  # all columns of that name
     gone |= {j for j in range(width) if names and names[j] in same}
     if len(gone) >= width:
-        raise InputProblem(source, "--drop leaves no column", "Keep at least one")
+        raise InputProblem(source, "--drop removes every column", "Keep at least one")
     return gone
 
 
 def _renamed(table: Table, reading: Reading) -> Table:
-    """Names from further files, one a line."""
+    """The table with the names in further files, one name per line."""
     n, m = table.values.shape
     if reading.row_names is not None:
         table = replace(table, rows=_read_names(reading.row_names, n, table.source, "rows"))
@@ -159,60 +147,69 @@ def _extension(place: Path) -> str:
     return Path(name).suffix
 
 
-def _check_exists(source: str, place: Path) -> None:
+def check_exists(source: str) -> None:
+    """Refuse a path that is not a file (or a folder of 10x) with content that may be read."""
+    place = Path(source)
     if place.is_dir():
-        if _parts_of_10x(place):
-            return
-        raise InputProblem(source, "this is a folder", "Name the file in it")
+        if not is_10x(place):
+            raise InputProblem(source, "is a folder", "Name a file in it")
+        return
     if not place.exists():
-        raise InputProblem(source, "there is no such file", f"Check the name; the current folder is {Path.cwd()}")
+        raise InputProblem(source, "no such file", f"Check the name; the current folder is {Path.cwd()}")
     if not os.access(place, os.R_OK):
-        raise InputProblem(source, "the file may not be read", "Ask its owner for permission, or copy it")
+        raise _forbidden(source)
     if place.stat().st_size == 0 and place.is_file():
         raise InputProblem(source, "the file is empty", "Export or download it again")
 
 
-def _install(source: str) -> str:
-    return f"pip install {'anndata' if source.endswith('.h5ad') else 'pyarrow'}"
+def _forbidden(source: str) -> InputProblem:
+    return InputProblem(source, "you have no permission to read the file", "Ask its owner for it, or copy the file")
+
+
+def install(path: str) -> str:
+    """The command that installs what reads and writes such a file."""
+    return f"pip install {'anndata' if path.endswith('.h5ad') else 'pyarrow'}"
 
 
 def _guarded(source: str, work: Callable[[], Any]) -> Any:
-    """What a reader may stumble over, as one line."""
+    """Run a reader; whatever it fails with becomes one line."""
     try:
         return work()
     except UnicodeDecodeError as problem:
         raise InputProblem(
             source,
             f"is not {problem.encoding.upper()} text (byte 0x{problem.object[problem.start]:02x})",
-            "Name its encoding, for example --encoding latin-1 (Western Europe, older Excel)",
+            "Give its encoding, for example --encoding latin-1 (Western Europe, older Excel)",
         ) from None
     except (zipfile.BadZipFile, EOFError, zlib.error, gzip.BadGzipFile) as problem:
         raise InputProblem(
-            source, f"the file is damaged or cut off ({one_line(problem)})", "Copy or download it again"
+            source, f"the file is damaged or truncated ({one_line(problem)})", "Copy or download it again"
         ) from None
     except PermissionError:
-        raise InputProblem(source, "the file may not be read", "Ask its owner for permission, or copy it") from None
+        raise _forbidden(source) from None
     except MemoryError:
-        raise InputProblem(source, "does not fit into memory", "Use a sparse format, or npy, which is mapped") from None
+        raise InputProblem(source, "does not fit in memory", "Use a sparse format, or npy, which is mapped") from None
     except ImportError:
-        raise InputProblem(source, "its reader is not installed", _install(source)) from None
+        raise InputProblem(source, "the package that reads it is not installed", install(source)) from None
     except LookupError as problem:
         if "unknown encoding" not in str(problem):
             raise _unreadable(source, problem) from None
-        raise InputProblem("--encoding", one_line(problem), "Write it like utf-8, utf-16, latin-1 or cp1252") from None
+        raise InputProblem(
+            "--encoding", one_line(problem), "Use a name such as utf-8, utf-16, latin-1 or cp1252"
+        ) from None
     except (ValueError, OSError, TypeError, ArithmeticError) as problem:
         raise _unreadable(source, problem) from None
 
 
 def _unreadable(source: str, problem: Exception) -> InputProblem:
-    return InputProblem(source, f"cannot be read: {one_line(problem)}", "Check that the file is what its ending says")
+    return InputProblem(source, f"cannot be read: {one_line(problem)}", "Check that its content matches its extension")
 
 
 def _check_fits(source: str, n: int, m: int) -> None:
-    """A few numbers in each row and column, as every factorization has, must fit into memory."""
+    """Every factorization needs at least a few numbers per row and column: they must fit in memory."""
     if 16 * (n + m) > _memory():
-        problem = f"has {n} rows and {m} columns: factors of that size do not fit into memory"
-        raise InputProblem(source, problem, "Leave empty rows and columns out")
+        problem = f"has {n} rows and {m} columns: factors of that size do not fit in memory"
+        raise InputProblem(source, problem, "Remove empty rows and columns")
 
 
 def _memory() -> float:
@@ -232,12 +229,12 @@ def _read_text(stored: Stored, kind: str, reading: Reading) -> Table:
 
 
 def _from_frame(frame: Any, names: Sequence[str] | None, index: int | None, reading: Reading, source: str) -> Table:
-    """The columns of numbers; the frame's own are numbered from 0."""
+    """The numeric part of a frame whose columns are numbered from 0."""
     width = frame.shape[1]
     gone = _dropped(reading.drop, names, width, source) if reading.drop else set()
     kept = [j for j in range(width) if j != index and j not in gone]
     if not kept:
-        raise InputProblem(source, "there is no column of numbers", "See --index and --drop")
+        raise InputProblem(source, "there is no numeric column", "Check --index and --drop")
     rows = None if index is None else [str(name) for name in frame[index].tolist()]
     part = frame if len(kept) == width else frame[kept]
     part = _as_numbers(part, kept, names, source)
@@ -246,7 +243,7 @@ def _from_frame(frame: Any, names: Sequence[str] | None, index: int | None, read
 
 
 def _as_numbers(part: Any, kept: list[int], names: Sequence[str] | None, source: str) -> Any:
-    """The frame with numbers only; columns of text, and single cells of it, are told."""
+    """The frame as numbers; columns of text and cells with text are reported."""
     import pandas
 
     held = {j: part[j] for j, dtype in zip(kept, part.dtypes) if dtype.kind not in "biuf"}
@@ -273,18 +270,18 @@ def _text_columns(text: list[int], names: Sequence[str] | None, source: str) -> 
     return InputProblem(
         source,
         verb.format(shown),
-        f"Leave {'it' if len(text) == 1 else 'them'} out with --drop {shlex.quote(','.join(words[:20]))}, "
-        "or take one for the row names with --index",
+        f"Remove {'it' if len(text) == 1 else 'them'} with --drop {shlex.quote(','.join(words[:20]))}, "
+        "or use one as row names with --index",
     )
 
 
 def _text_cell(column: Any, row: int, number: int, name: str, source: str, in_file: int) -> InputProblem:
     label = f" ('{name}')" if name else ""
-    names = "; if these are row names, say --index 1" if in_file == 0 else ""
+    names = "; if this column holds row names, add --index 1" if in_file == 0 else ""
     return InputProblem(
         source,
         f"data row {row + 1}, column {number + 1}{label} holds {str(column.iloc[row])[:40]!r}, not a number",
-        f"Correct or remove it; lines above the table are left out with --skip, columns with --drop{names}",
+        f"Correct it; --skip skips lines above the table, --drop removes columns{names}",
     )
 
 
@@ -302,7 +299,7 @@ def _read_triplets(stored: Stored, kind: str, reading: Reading) -> Table:
         frame = layout.read(stored, usecols=[0, 1, 2])
     except (pandas.errors.ParserError, pandas.errors.EmptyDataError, ValueError) as problem:
         raise InputProblem(
-            source, f"is not a list of triplets ({one_line(problem)})", "Every line needs row, column and value"
+            source, f"is not a list of triplets ({one_line(problem)})", "Every line needs a row, a column and a value"
         ) from None
     values = pandas.to_numeric(frame.iloc[:, 2], errors="coerce")
     if values.isna().any() or frame.iloc[:, :2].isna().any(axis=None):
@@ -310,18 +307,16 @@ def _read_triplets(stored: Stored, kind: str, reading: Reading) -> Table:
         raise InputProblem(
             source,
             f"data row {row + 1} is {', '.join(map(str, frame.iloc[row].tolist()))}",
-            "Every line needs row, column and a number",
+            "Every line needs a row, a column and a number",
         )
     rows, row_names = pandas.factorize(frame.iloc[:, 0], sort=True)
     columns, column_names = pandas.factorize(frame.iloc[:, 1], sort=True)
     twice = pandas.DataFrame({"row": rows, "column": columns}).duplicated().to_numpy()
     if twice.any():
-        row = int(np.argmax(twice))
-        raise InputProblem(
-            source,
-            f"{int(twice.sum())} places have more than one value, the first in data row {row + 1}",
-            "Keep one value for each row and column",
-        )
+        row, count = int(np.argmax(twice)), int(twice.sum())
+        what = f"data row {row + 1} has the same row and column as an earlier one"
+        others = f" (one of {count} such rows)" if count > 1 else ""
+        raise InputProblem(source, what + others, "Keep one value for each row and column")
     matrix = sp.csr_array((values.to_numpy(dtype=np.float64), (rows, columns)), (len(row_names), len(column_names)))
     header = f"line {layout.start} ({outline(layout.header)})" if layout.header else "none"
     return Table(matrix, list(map(str, row_names)), list(map(str, column_names)), source, (f"header: {header}",))
@@ -335,7 +330,7 @@ def _read_parquet(stored: Stored, kind: str, reading: Reading) -> Table:
     rows = None if isinstance(frame.index, pandas.RangeIndex) else [str(name) for name in frame.index]
     index = None
     if reading.index is not None:
-        index = said_index(reading.index, names, len(names), stored.source)
+        index = requested_index(reading.index, names, len(names), stored.source)
     elif rows is None and len(names) > 1 and not pandas.api.types.is_numeric_dtype(frame.iloc[:, 0]):
         index = 0
     frame = frame.set_axis(range(len(names)), axis=1)
@@ -343,7 +338,7 @@ def _read_parquet(stored: Stored, kind: str, reading: Reading) -> Table:
     return replace(table, rows=table.rows or (rows if reading.index is None else None))
 
 
-# ---------------------------------------------------------------- binary forms
+# ---------------------------------------------------------------- binary formats
 
 
 def _read_npy(stored: Stored, kind: str, reading: Reading) -> Table:
@@ -368,7 +363,7 @@ def _read_npz(stored: Stored, kind: str, reading: Reading) -> Table:
             raise InputProblem(
                 source,
                 f"holds {len(matrices)} matrices ({', '.join(matrices) or 'none'})",
-                "Save one matrix, or call the one to use X",
+                "Save one matrix, or name the one to use X",
             )
         return Table(held[matrices[0]], None, None, source)
 
@@ -376,7 +371,7 @@ def _read_npz(stored: Stored, kind: str, reading: Reading) -> Table:
 def _read_mtx(stored: Stored, kind: str, reading: Reading) -> Table:
     from scipy.io import mminfo, mmread
 
-    rows, columns, _, form, *_ = mminfo(stored.place())  # of an open file, the process may end
+    rows, columns, _, form, *_ = mminfo(stored.place())  # given an open file, it may crash the process
     if form == "coordinate":
         _check_fits(stored.source, rows, columns)
     found = mmread(stored.place())
@@ -391,13 +386,13 @@ def _read_h5ad(stored: Stored, kind: str, reading: Reading) -> Table:
     if X is None:
         layers = ", ".join(found.layers) or "none"
         problem = "has no X" if reading.layer is None else f"has no layer {reading.layer!r}"
-        raise InputProblem(stored.source, problem, f"Choose one with --layer; there are: {layers}")
+        raise InputProblem(stored.source, problem, f"Choose one with --layer; the file has: {layers}")
     values = _as_csr(X) if sp.issparse(X) else np.asarray(X)
     return Table(values, list(map(str, found.obs_names)), list(map(str, found.var_names)), stored.source)
 
 
 def _as_csr(S: Any) -> sp.csr_array:
-    """CSR of what a file holds, whose indices nobody has checked yet."""
+    """What a file holds as CSR; its indices have not been checked before."""
     from enmf.matrix.sparse import as_csr
 
     return as_csr(S)
@@ -419,12 +414,12 @@ IN_10X = ("matrix.mtx", ("features.tsv", "genes.tsv"), "barcodes.tsv")
 
 
 def is_10x(folder: Path) -> bool:
-    """Whether a folder holds matrix.mtx, features.tsv (or genes.tsv) and barcodes.tsv, packed or not."""
+    """Whether a folder holds matrix.mtx, features.tsv (or genes.tsv) and barcodes.tsv, compressed or not."""
     return _parts_of_10x(folder) is not None
 
 
 def _parts_of_10x(folder: Path) -> list[Path] | None:
-    """Matrix, features and barcodes; their names may have something in front, the same for all."""
+    """The files of matrix, features and barcodes; their names may have a prefix."""
     found = []
     for ends in IN_10X:
         places = [p for p in sorted(folder.iterdir()) if p.name.lower().removesuffix(".gz").endswith(ends)]
@@ -449,7 +444,7 @@ def _read_10x(folder: Path) -> Table:
 
 
 def _read_names(source: str, wanted: int, of: str, what: str) -> list[str]:
-    _check_exists(source, Path(source))
+    check_exists(source)
 
     def work() -> list[str]:
         with Stored.at(source).text("utf-8-sig") as lines:
@@ -460,123 +455,8 @@ def _read_names(source: str, wanted: int, of: str, what: str) -> list[str]:
         names.pop()
     if len(names) != wanted:
         raise InputProblem(
-            source, f"has {len(names)} names for the {wanted} {what} of {of}", "Give one name a line, without a header"
+            source,
+            f"has {len(names)} names for the {wanted} {what} of {of}",
+            "Give one name per line, without a header",
         )
     return names
-
-
-# ---------------------------------------------------------------- results
-
-
-def save_result(path: str, result: Result, rows: list[str] | None, columns: list[str] | None) -> None:
-    """Factors, names (of the file, or of the frame that was factorized) and all that is known, without pickles."""
-    rows, columns = rows or result.row_names, columns or result.feature_names
-    about = {
-        "status": result.status,
-        "n_iter": result.n_iter,
-        "certificate": result.certificate.to_dict(),
-        "phases": {name: asdict(phase) for name, phase in result.phases.items()},
-        "trace": [list(row) for row in result.trace],
-        "settings": result.settings,
-    }
-    names = {key: np.array(held) for key, held in (("row_names", rows), ("column_names", columns)) if held}
-    arrays: dict[str, Any] = {"U": result.U, "V": result.V, "about": np.array(to_json(about)), **names}
-
-    def write(place: str) -> None:
-        with open(place, "wb") as file:  # to a name, numpy adds an ending
-            np.savez(file, **arrays)
-
-    writable(path, write)
-
-
-def load_result(source: str) -> tuple[Result | tuple[np.ndarray, np.ndarray], list[str] | None, list[str] | None]:
-    """What `save_result` wrote; a plain pair (U, V) for npz files of others (U and V, or W and H)."""
-    _check_exists(source, Path(source))
-
-    def work() -> Any:
-        with np.load(source, allow_pickle=False) as held:
-            return {name: held[name] for name in held.files}
-
-    held = _guarded(source, work)
-    if not isinstance(held, dict) or not ({"U", "V"} <= held.keys() or {"W", "H"} <= held.keys()):
-        found = ", ".join(held) if isinstance(held, dict) else "one array"
-        raise InputProblem(source, f"holds no factors (found: {found})", "Save U and V, or W and H, with numpy.savez")
-    U, V = (held["U"], held["V"]) if "U" in held else (held["W"], held["H"].T)
-    rows, columns = (held[key].tolist() if key in held else None for key in ("row_names", "column_names"))
-    if "about" not in held:
-        return (U, V), rows, columns
-    try:
-        result = _result(U, V, rows, columns, json.loads(str(held["about"])))
-    except (LookupError, TypeError, ValueError, AttributeError) as problem:
-        raise InputProblem(
-            source,
-            f"what is said about the factors cannot be read ({type(problem).__name__}: {one_line(problem)})",
-            "Make the file again with `enmf factorize`, or save U and V alone with numpy.savez",
-        ) from None
-    return result, rows, columns
-
-
-def _result(
-    U: np.ndarray, V: np.ndarray, rows: list[str] | None, columns: list[str] | None, about: dict[str, Any]
-) -> Result:
-    c = about["certificate"]
-    c = {key: math.inf if value is None and key in ("ratio", "kkt") else value for key, value in c.items()}
-    parts = tuple(Component(**part) for part in c.pop("components"))
-    unique = c.pop("uniqueness")
-    dead = tuple(c.pop("dead_components"))
-    certificate = Certificate(
-        **c, components=parts, dead_components=dead, uniqueness=Uniqueness(**unique) if unique else None
-    )
-    trace = Trace(TraceRow._make(math.nan if value is None else value for value in row) for row in about["trace"])
-    phases = {name: Phase(**phase) for name, phase in about["phases"].items()}
-    return Result(
-        *(U, V, about["status"], about["n_iter"], certificate, trace, phases),
-        settings=about.get("settings", {}),
-        row_names=rows,
-        feature_names=columns,
-    )
-
-
-def save_labelled(paths: Sequence[str], result: Result, rows: list[str] | None, columns: list[str] | None) -> list[str]:
-    """U and V as tables with names, csv or parquet by the ending of the two paths."""
-    import pandas
-
-    for path, F, names, side in zip(paths, (result.U, result.V), (rows, columns), ("row", "column")):
-        index = pandas.Index(names if names else range(1, len(F) + 1), name=side)
-        frame = pandas.DataFrame(F, index=index, columns=[f"component {j + 1}" for j in range(F.shape[1])])
-        writable(path, frame.to_csv if path.endswith(".csv") else frame.to_parquet)
-    return list(paths)
-
-
-def save_json(path: str, content: Any) -> None:
-    writable(path, lambda place: Path(place).write_text(to_json(content, indent=1) + "\n", encoding="utf-8"))
-
-
-def to_json(content: Any, indent: int | None = None) -> str:
-    """JSON with null for numbers that are not finite."""
-    return json.dumps(_plain(content), indent=indent)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(held) for key, held in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(held) for held in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
-
-
-def writable(path: str, write: Callable[[str], object]) -> None:
-    """`write` to the file, or say in one line why not."""
-    try:
-        with whole_file(path) as place:
-            write(place)
-    except ImportError:
-        raise InputProblem(path, "its writer is not installed", _install(path)) from None
-    except OSError as problem:
-        raise InputProblem(
-            path, f"cannot be written ({problem.strerror or problem})", "Make room, or choose another place"
-        ) from None

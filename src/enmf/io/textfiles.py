@@ -1,15 +1,15 @@
-"""Tables in text files: what a file shows about its own layout.
+"""Tables in text files: detects the layout of a file from its first lines.
 
-encoding    a byte order mark, else UTF-8
+encoding    the byte order mark, else UTF-8
 skipped     `sep=;`, lines that begin with #, and titles: text with fewer fields than the lines below
-separator   , ; tab | or blanks, and the decimal mark: those that leave the most numbers
-header      a first line with text over columns of numbers; or a line of numbers with an empty corner over a column of
-            names, with a text corner that does not read like those names, or that rises (or falls) all along and stands
-            out from the lines below (`_stands_out`)
-row names   a first column of text, one without a title, one that has no place in the header (as R writes it), or one
-            with a title that counts 0, 1, 2, ... or 1, 2, 3, ...
+separator   , ; tab | or blanks, together with the decimal mark: the pair that yields the most numbers
+header      a first line with text above columns of numbers; or a line of numbers whose corner is empty above a column
+            of names, whose corner is text that does not look like those names, or which is monotone and differs from
+            the lines below (`_stands_out`)
+row names   a first column of text, one without a title, one that the header leaves out (as R writes it), or one with a
+            title that counts 0, 1, 2, ... or 1, 2, 3, ...
 
-Everything the caller says (`Reading`) overrules what the file shows.
+Whatever the caller says (`Reading`) takes precedence.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from typing import IO, Any
 import numpy as np
 
 from enmf.io.messages import STDIN, InputProblem, one_line, outline
+from enmf.io.reading import Reading
 
-SEPARATORS = ",;\t| "  # the first of equally good ones; a blank stands for any number of blanks and tabs
-SPOKEN = {"tab": "\t", "\\t": "\t", "blank": " ", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|"}
+SEPARATORS = ",;\t| "  # in order of preference; a blank stands for any run of blanks and tabs
+SEPARATOR_NAMES = {"tab": "\t", "\\t": "\t", "blank": " ", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|"}
 MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -40,34 +41,15 @@ MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 MISSING = ("", "na", "nan", "n/a", "null", "none", "inf", "-inf")
-HEAD = 100, 1 << 21  # lines and characters that are looked at
-LOOKED_AT = 200_000  # lines that are counted to find a short one, once something is missing
-MANY = 10  # numbers that do not rise all along by chance
-COUNTED = 5  # rows that do not count 1, 2, 3, ... by chance
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How data are to be read where the caller says so; None: as the file shows."""
-
-    format: str | None = None
-    header: bool | None = None
-    index: str | None = None
-    sep: str | None = None
-    decimal: str | None = None
-    encoding: str | None = None
-    skip: int | None = None
-    drop: Sequence[str] = ()
-    transpose: bool = False
-    layer: str | None = None
-    row_names: str | None = None
-    column_names: str | None = None
-    triplets: bool = False
+HEAD = 100, 1 << 21  # lines and characters that decide about the layout
+SCANNED = 200_000  # lines that are searched for a short one, once a value is missing
+MANY = 10  # this many numbers are not monotone by chance
+COUNTED = 5  # this many rows do not count 1, 2, 3, ... by chance
 
 
 @dataclass(frozen=True)
 class Stored:
-    """The bytes of a file, or what a pipe or standard input held, which can be read only once."""
+    """A file, or the bytes of a pipe or of standard input, which can be read only once."""
 
     source: str
     held: bytes | None = None
@@ -79,7 +61,7 @@ class Stored:
         return cls(source, None if Path(source).is_file() else Path(source).read_bytes())
 
     def open(self) -> IO[bytes]:
-        """From the beginning, unpacked where it is gzip, whatever the name."""
+        """From the beginning; gzip is decompressed, whatever the file is called."""
         with self._raw() as file:
             packed = file.read(2) == b"\x1f\x8b"
         if not packed:
@@ -87,7 +69,7 @@ class Stored:
         return gzip.open(self.source if self.held is None else io.BytesIO(self.held))  # type: ignore[return-value]
 
     def place(self) -> str | io.BytesIO:
-        """For readers that open files by themselves: the name, or the bytes of a pipe."""
+        """For readers that open files themselves: the name, or the bytes of a pipe."""
         return self.source if self.held is None else io.BytesIO(self.open().read())
 
     def text(self, encoding: str) -> io.TextIOWrapper:
@@ -99,19 +81,19 @@ class Stored:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the numbers of a text file begin, and what stands around them."""
+    """Where the numbers of a text file begin, and what surrounds them."""
 
     encoding: str
     separator: str
     decimal: str
-    start: int  # lines before the first one of data
-    skipped: int  # lines before the header, or before the data where there is none
+    start: int  # lines before the first line of data
+    skipped: int  # lines before the header, or before the data if there is no header
     width: int  # columns of the file
-    header: list[str] | None  # names of all columns, that of the row names included
+    header: list[str] | None  # names of all columns, including that of the row names
     index: int | None  # the column of row names
 
     def read(self, stored: Stored, **options: Any) -> Any:
-        """The data below the header as a frame with numbered columns; options are those of pandas."""
+        """The data below the header as a frame with numbered columns; options go to pandas."""
         import pandas
 
         with stored.text(self.encoding) as text:
@@ -128,7 +110,7 @@ class Layout:
             )
 
     def notes(self, columns: Sequence[str] | None, rows: Sequence[str] | None) -> tuple[str, ...]:
-        """What was taken for header and names, in words."""
+        """What was taken as header and row names, for people."""
         header = f"line {self.start} ({outline(columns)})" if self.header and columns else "none"
         names = f"column {self.index + 1} ({outline(rows)})" if self.index is not None and rows else "none"
         found = [f"header: {header}", f"row names: {names}"]
@@ -137,9 +119,9 @@ class Layout:
         return tuple(found)
 
     def check_lengths(self, stored: Stored) -> None:
-        """A line that ends early, which pandas fills with missing values."""
+        """Refuse lines that end early: pandas would fill them with missing values."""
         with stored.text(self.encoding) as text:
-            for number, cells in _rows(itertools.islice(text, LOOKED_AT), self.separator):
+            for number, cells in _rows(itertools.islice(text, SCANNED), self.separator):
                 if number > self.start and len(cells) < self.width:
                     raise InputProblem(
                         stored.source,
@@ -149,14 +131,14 @@ class Layout:
 
 
 def read_text(stored: Stored, kind: str, reading: Reading) -> tuple[Any, Layout]:
-    """The columns of a file, numbered from 0, the one of row names as text; and its layout."""
+    """The columns of a file, numbered from 0 (that of the row names as text), and its layout."""
     import pandas
 
     layout = look_at(stored, kind, reading)
     try:
         frame = layout.read(stored, converters={} if layout.index is None else {layout.index: "={}".format})
     except pandas.errors.EmptyDataError:
-        below = "there is a header but no data below it" if layout.header else "there is no data in the file"
+        below = "there is a header but no data below it" if layout.header else "the file has no data"
         raise InputProblem(stored.source, below, "Export it again") from None
     except pandas.errors.ParserError as problem:
         raise InputProblem(
@@ -165,7 +147,7 @@ def read_text(stored: Stored, kind: str, reading: Reading) -> tuple[Any, Layout]
             "Give every line the same number of fields, or skip lines above the table with --skip",
         ) from None
     if layout.index is not None:
-        # behind a mark, a name like NA was not taken for a missing one
+        # the prefix kept pandas from reading a name like NA as missing
         frame[layout.index] = [name[1:] for name in frame[layout.index].tolist()]
     if frame.shape[1] > layout.width and frame.iloc[:, -1].isna().all():
         frame = frame.iloc[:, :-1]  # every line ends with a separator
@@ -181,7 +163,7 @@ def read_text(stored: Stored, kind: str, reading: Reading) -> tuple[Any, Layout]
 
 
 def _lengths(problem: Exception, layout: Layout) -> str:
-    """The words of pandas, with the line of the file."""
+    """The message of pandas, with the line number in the file."""
     found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(problem))
     if found is None:
         return one_line(problem).removeprefix("Error tokenizing data. C error: ")
@@ -189,18 +171,18 @@ def _lengths(problem: Exception, layout: Layout) -> str:
     return f"line {line + layout.start} has {saw} fields, the lines above have {wanted}"
 
 
-# ---------------------------------------------------------------- what the first lines show
+# ---------------------------------------------------------------- detection from the first lines
 
 
 def look_at(stored: Stored, kind: str, reading: Reading) -> Layout:
-    """The layout of a file, from its first lines and from what the caller says."""
+    """The layout of a file, from its first lines and what the caller says."""
     encoding = reading.encoding or _encoding(stored)
     lines = _head(stored, encoding)
-    lead, told = (reading.skip, None) if reading.skip is not None else _lead(lines)
-    separator, decimal = _said(reading)
+    lead, named = (reading.skip, None) if reading.skip is not None else _lead(lines)
+    separator, decimal = _requested_marks(reading)
     if not any(line.strip() for line in lines[lead:]):
         raise InputProblem(stored.source, "the file is empty", "Export or download it again")
-    separator, decimal = _marks(lines[lead:], kind, separator or told, decimal)
+    separator, decimal = _marks(lines[lead:], kind, separator or named, decimal)
     rows = [(number + lead, cells) for number, cells in _rows(lines[lead:], separator)]
     width = _width([cells for _, cells in rows])
     while reading.skip is None and len(rows) > 1 and _is_title(rows[0][1], rows[1][1], width, decimal):
@@ -211,7 +193,7 @@ def look_at(stored: Stored, kind: str, reading: Reading) -> Layout:
 def _arranged(
     rows: list[tuple[int, list[str]]], above: list[str], marks: tuple[str, str, str], reading: Reading, source: str
 ) -> Layout:
-    """Header and names: from the line at the top, the lines below it, and the last comment above it."""
+    """Header and names, from the first line, the lines below it, and the last comment above it."""
     _, separator, decimal = marks
     first, body, width = _columns([cells for _, cells in rows])
     numbers = [_mostly_numbers([cells[j] for cells in body], decimal) for j in range(width)]
@@ -226,14 +208,14 @@ def _arranged(
         names = _header_in_comment(above[-1], separator, width)
         skipped -= names is not None
     if reading.index is not None or reading.triplets or width == 1:
-        index = said_index(reading.index, names, width, source)
+        index = requested_index(reading.index, names, width, source)
     else:
         index = _shown_index(names, body if header else [first, *body], numbers, beside)
     return Layout(*marks, start, skipped, width, names, index)
 
 
 def _columns(rows: list[list[str]]) -> tuple[list[str], list[list[str]], int]:
-    """The first line, the lines below it, and their width; a separator at the end of lines is no column."""
+    """The first line, the lines below it, and their width; a trailing separator does not make a column."""
     width = _width(rows)
     first, body = rows[0], [cells for cells in rows[1:] if len(cells) == width]
     if body and width > 1 and not any(cells[-1].strip() for cells in body) and not "".join(first[width - 1 :]).strip():
@@ -244,19 +226,19 @@ def _columns(rows: list[list[str]]) -> tuple[list[str], list[list[str]], int]:
 
 
 def _before(rows: list[tuple[int, list[str]]]) -> int:
-    """Lines before the first row: its own last line less its height, which is one unless a quoted cell has breaks."""
+    """Lines before the first row, which is one line high unless a quoted cell has line breaks."""
     number, cells = rows[0]
     return number - 1 - sum(cell.count("\n") for cell in cells)
 
 
-def _said(reading: Reading) -> tuple[str | None, str | None]:
-    """Separator and decimal mark in the caller's words."""
-    separator, decimal = (SPOKEN.get(mark or "", mark) for mark in (reading.sep, reading.decimal))
+def _requested_marks(reading: Reading) -> tuple[str | None, str | None]:
+    """Separator and decimal mark, if the caller gives them."""
+    separator, decimal = (SEPARATOR_NAMES.get(mark or "", mark) for mark in (reading.sep, reading.decimal))
     for option, mark in (("--sep", separator), ("--decimal", decimal)):
         if mark is not None and len(mark) != 1:
-            raise InputProblem(option, f"{mark!r} is not one character", "Write , ; | . tab or blank")
+            raise InputProblem(option, f"{mark!r} is not a single character", "Use , ; | . tab or blank")
     if separator is not None and separator == decimal:
-        raise InputProblem("--sep", f"{separator!r} cannot be the decimal mark as well", "Give --decimal too")
+        raise InputProblem("--sep", f"{separator!r} cannot also be the decimal mark", "Give a different --decimal")
     return separator, decimal
 
 
@@ -284,19 +266,19 @@ def _head(stored: Stored, encoding: str) -> list[str]:
 
 
 def _lead(lines: list[str]) -> tuple[int, str | None]:
-    """How many lines in front are blank, comments or Excel's `sep=;`, and the separator that one names."""
-    told = None
+    """How many leading lines are blank, comments or Excel's `sep=;`, and the separator the latter names."""
+    named = None
     for number, line in enumerate(lines):
         found = re.fullmatch(r'"?sep=(.)"?\s*', line, re.IGNORECASE)
         if found:
-            told = found[1]
+            named = found[1]
         elif line.strip() and not line.startswith("#"):
-            return number, told
-    return len(lines), told
+            return number, named
+    return len(lines), named
 
 
 def _marks(lines: list[str], kind: str, separator: str | None, decimal: str | None) -> tuple[str, str]:
-    """Separator and decimal mark: those that leave the most numbers; else the separator that is most frequent."""
+    """Separator and decimal mark: the pair that yields the most numbers, else the most frequent separator."""
     usual = sorted(SEPARATORS, key=lambda mark: mark != "\t") if kind == ".tsv" else SEPARATORS
     pairs = [(s, d) for s in separator or usual for d in decimal or ".," if s != d]
     best = max(pairs, key=lambda pair: _score(lines, *pair))
@@ -306,7 +288,7 @@ def _marks(lines: list[str], kind: str, separator: str | None, decimal: str | No
 
 
 def _score(lines: list[str], separator: str, decimal: str) -> tuple[float, bool]:
-    """The share of numbers beside the first column, and whether no cell holds another separator."""
+    """The share of numbers outside the first column, and whether no cell contains another separator."""
     rows = [cells for _, cells in _rows(lines, separator)][-50:]
     width = _width(rows)
     body = [cells[:200] for cells in rows if len(cells) == width]
@@ -318,7 +300,7 @@ def _score(lines: list[str], separator: str, decimal: str) -> tuple[float, bool]
 
 
 def _rows(lines: Iterable[str], separator: str) -> Iterator[tuple[int, list[str]]]:
-    """The cells of every line that is not blank, with the number of the line (the last one, of a cell with breaks)."""
+    """The cells of every nonblank row, with the number of its (last) line."""
     if separator == " ":
         split = ((number, re.findall(r'"[^"]*"|\S+', line)) for number, line in enumerate(lines, 1))
         yield from ((number, [cell.strip('"') for cell in cells]) for number, cells in split if cells)
@@ -328,18 +310,18 @@ def _rows(lines: Iterable[str], separator: str) -> Iterator[tuple[int, list[str]
         for cells in reader:
             if cells and (len(cells) > 1 or cells[0].strip()):
                 yield reader.line_num, cells
-    except csv.Error:  # a field beyond the limit of the module: this is not the separator
+    except csv.Error:  # a field exceeds the limit of the module: this is not the separator
         return
 
 
 def _width(rows: Sequence[Sequence[str]]) -> int:
-    """The usual number of cells, the larger of equally frequent ones."""
+    """The most frequent number of cells, the larger one in a tie."""
     counts = Counter(len(cells) for cells in rows)
     return max(counts, key=lambda width: (counts[width], width), default=0)
 
 
 def _is_title(cells: list[str], below: list[str], width: int, decimal: str) -> bool:
-    """Text above the table: fewer cells than below, or one cell, above a line of names."""
+    """Text above the table: fewer cells than the table has, or a single one above a line of names."""
     named = _has_text(below[1:], decimal)
     if len(cells) == width:
         return width > 1 and named and not "".join(cells[1:]).strip() and _has_text(cells[:1], decimal)
@@ -347,7 +329,7 @@ def _is_title(cells: list[str], below: list[str], width: int, decimal: str) -> b
 
 
 def _header_in_comment(line: str, separator: str, width: int) -> list[str] | None:
-    """Names in the last comment: `# a b c` of numpy.savetxt, `#OTU ID` of biological tables."""
+    """Column names in the last comment: `# a b c` of numpy.savetxt, `#OTU ID` of biological tables."""
     if not line.startswith("#") or width < 2:
         return None
     cells = next((cells for _, cells in _rows([line.lstrip("# ")], separator)), [])
@@ -376,10 +358,10 @@ def _is_header(first: list[str], body: list[list[str]], numbers: list[bool], dec
 
 
 def _stands_out(first: np.ndarray, below: list[np.ndarray]) -> bool:
-    """Years, wavelengths, 0, 1, 2, ...: numbers that rise or fall all along, unlike the lines below.
+    """Years, wavelengths, 0, 1, 2, ...: numbers that are monotone, unlike those in the lines below.
 
-    Ten numbers do not rise by chance. Fewer, but at least three, are a header where they are also evenly spaced (five
-    of them), whole above numbers that mostly are not, or larger (or smaller) than everything below.
+    Ten numbers are not monotone by chance. Fewer, but at least three, are a header if they are also evenly spaced (at
+    least five of them), integers above numbers that mostly are not, or larger (or smaller) than everything below.
     """
     if len(first) < 3 or not below or not _is_monotone(first):
         return False
@@ -401,35 +383,35 @@ def _is_monotone(values: np.ndarray) -> bool:
 
 
 def _shown_index(names: list[str] | None, body: list[list[str]], numbers: list[bool], beside: bool) -> int | None:
-    """The first column, where it holds names."""
+    """The first column, if it holds names."""
     if beside or not numbers[0] or (names and not names[0]):
         return 0
     column = [cells[0].strip() for cells in body]
     return 0 if names is not None and _counts(column) else None
 
 
-def said_index(wanted: str | None, names: Sequence[str] | None, width: int, source: str) -> int | None:
-    """The column of row names that the caller asks for."""
+def requested_index(wanted: str | None, names: Sequence[str] | None, width: int, source: str) -> int | None:
+    """The column of row names, if the caller names one."""
     return None if wanted in (None, "none") else column_number(str(wanted), names, width, "--index", source)
 
 
 def column_number(wanted: str, names: Sequence[str] | None, width: int, option: str, source: str) -> int:
-    """A column by its name, or by its number in the file, counted from 1."""
+    """A column by its name, or by its number in the file, starting at 1."""
     if names is not None and wanted in names:
         return list(names).index(wanted)
     if wanted.isdigit() and 1 <= int(wanted) <= width:
         return int(wanted) - 1
     there = f"columns 1 to {width}" + (f" ({outline(names)})" if names else "")
-    raise InputProblem(source, f"{option} {wanted}: there is no such column", f"The file has {there}")
+    raise InputProblem(source, f"{option} {wanted}: no such column", f"The file has {there}")
 
 
 def _reads_like(corner: str, names: list[str]) -> bool:
-    """Whether the corner is built as the names below it are: TP53 above BRCA1, but not gene above BRCA1."""
+    """Whether the corner looks like the names below it: TP53 above BRCA1, but not gene above BRCA1."""
     return _shape(corner) in {_shape(name) for name in names}
 
 
 def _shape(name: str) -> str:
-    """Runs of capitals, small letters and digits: A, a and 0."""
+    """The name with runs of capitals, lower-case letters and digits replaced by A, a and 0."""
     return re.sub(r"\d+", "0", re.sub(r"[^\W\d_a-z]+", "A", re.sub(r"[a-z]+", "a", name)))
 
 
@@ -452,7 +434,7 @@ def _mostly_numbers(cells: list[str], decimal: str) -> bool:
 
 
 def _is_number(cell: str, decimal: str = ".") -> bool:
-    """Numbers, and what stands for a missing one."""
+    """Whether a cell holds a number, or a mark for a missing one."""
     cell = cell.strip()
     if cell.lower() in MISSING:
         return True
@@ -468,6 +450,6 @@ def _plain(cell: str, decimal: str) -> str:
 
 
 def _values(cells: list[str], decimal: str) -> np.ndarray:
-    """Numbers; NaN for the rest, which is therefore never monotone."""
+    """The cells as numbers; NaN for anything else, which is therefore never monotone."""
     known = (_is_number(cell, decimal) and cell.strip().lower() not in MISSING for cell in cells)
     return np.array([float(_plain(cell.strip(), decimal)) if known else np.nan for cell, known in zip(cells, known)])

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from enmf.files import whole_file
 from enmf.geometry.equivalence import compare
-from enmf.io.files import whole_file
 from enmf.problem.validation.arrays import check_values, names_in
 from enmf.problem.validation.numbers import check_choice
 from enmf.report.axes import Axis

@@ -1,4 +1,4 @@
-"""Files appear under their name whole, or not at all."""
+"""Files appear under their name complete, or not at all."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _numbers = itertools.count()
 
 @contextlib.contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[str]:
-    """A place with the same ending to write to, which takes the name of the file when the body is done.
+    """A temporary path with the same suffix, renamed to `path` once the body is done and the data are on the disk.
 
-    A failure leaves what was there before, and its message names the file. Links keep pointing where they do; devices
-    and pipes are written to directly.
+    A failure leaves what was there before, and its message names `path`. Symbolic links are followed; devices and pipes
+    are written directly.
     """
     target = Path(os.path.realpath(path))
     direct = target.exists() and not target.is_file()
@@ -24,6 +24,8 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[str]:
     try:
         yield str(part)
         if not direct:
+            with open(part, "rb+") as file:
+                os.fsync(file.fileno())  # or a crash could leave an empty file under the name
             os.replace(part, target)
     except OSError as problem:
         if problem.errno is None:
