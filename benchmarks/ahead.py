@@ -41,7 +41,7 @@ from enmf.bench.data import matrix
 from enmf.bench.protocols import compile_kernels, run_outside
 from enmf.kernels.sweep import BLOCK, sweep
 from enmf.matrix.base import Matrix
-from enmf.run.stopping import Monitor
+from enmf.run.monitor import Monitor
 from grid import machine
 
 RESULTS = Path(__file__).parent / "results"

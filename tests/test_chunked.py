@@ -1,6 +1,5 @@
 """X in row blocks gives what X in memory gives, wherever the blocks come from and whoever computes them."""
 
-import copy
 import gc
 import itertools
 import os
@@ -170,7 +169,7 @@ def test_runs_at_the_same_time_share_the_blocks_and_nothing_else():
     np.testing.assert_allclose(found.errors, wanted.errors, rtol=1e-6)
     assert len(found.minima) == len(wanted.minima)
     matrix = check_problem(in_chunks(X, 3)).X
-    other = copy.copy(matrix)
+    other = matrix.counted()
     rows = other.times(np.ones((30, 1)))
     assert rows.home is other
     assert not matrix._values

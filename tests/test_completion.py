@@ -12,11 +12,13 @@ import scipy.sparse as sp
 import enmf
 import problems
 import slow
+from enmf.api.registry import COMPLETIONS
 from enmf.matrix.masked import from_observed
-from enmf.problem.masked import MaskedIterate, Ridge
+from enmf.problem.problem import Problem
 from enmf.run.loop import descend
-from enmf.run.stopping import Monitor, Stopping
-from enmf.solvers.masked import MaskedExtrapolated
+from enmf.run.monitor import Monitor
+from enmf.run.stopping import Stopping
+from enmf.run.walk import Walk
 
 
 def low_rank(n=60, m=45, rank=3, share=0.5, seed=0):
@@ -65,10 +67,12 @@ def test_with_all_entries_observed_the_pattern_does_not_matter():
     A = from_observed(sp.csr_array(X))
     rng = np.random.default_rng(0)
     U, V = rng.random((X.shape[0], 4)), rng.random((X.shape[1], 4))
-    it = MaskedIterate(A, U, V, Ridge(np.zeros(A.shape[0]), np.zeros(A.shape[1])))
-    descend(it, MaskedExtrapolated(), Monitor(Stopping(tol=1e-8), A), max_iter=20_000)
+    problem, stopping = Problem(A), Stopping(tol=1e-8)
+    walk = Walk(problem, 4, COMPLETIONS["masked-e-scd"], Monitor(problem, stopping), rng, max_iter=20_000)
+    walk.begin_at(U, V)
+    descend(walk)
     whole = enmf.factorize(X, 4, "e-hals", init=(U, V), tol=1e-8, max_iter=20_000)
-    assert np.sqrt(it.squared_error()) == pytest.approx(whole.error, rel=1e-6)
+    assert walk.state.error() == pytest.approx(whole.error, rel=1e-6)
 
 
 @pytest.mark.parametrize(("rank", "share"), [(3, 0.5), (5, 0.5), (5, 0.1)])

@@ -18,9 +18,10 @@ import enmf
 import problems
 import slow
 from enmf.api.registry import DESCENTS
+from enmf.certificate.words import STATUSES
 from enmf.matrix.dense import DenseMatrix
-from enmf.problem.state import Iterate
-from enmf.run.stopping import STATUSES
+from enmf.problem.problem import Problem
+from enmf.problem.state import State
 from enmf.solvers.hals import HALS
 from fuzz.oracle import EXACT, PROVEN, Rounding
 
@@ -252,13 +253,13 @@ def test_hals_equals_a_naive_transcription():
     X = problems.counts()
     rng = np.random.default_rng(0)
     U, V = rng.random((80, 4)), rng.random((50, 4))
-    it, method = Iterate(DenseMatrix(X), U, V), HALS()
+    state, method = State(Problem(DenseMatrix(X)), U, V), HALS()
     for _ in range(5):
-        method.step(it, 0.0)
+        method.step(state, method.begin(state), 0.0)
         U = slow.sweep(U, V.T @ V, X @ V)
         V = slow.sweep(V, U.T @ U, X.T @ U)
-    np.testing.assert_allclose(it.U, U, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(it.V, V, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(state.U, U, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(state.V, V, rtol=1e-9, atol=1e-12)
 
 
 def test_factors_of_a_unique_factorization_are_found():
@@ -393,15 +394,14 @@ def test_every_method_minimizes_the_penalized_objective(method, weights):
 
 
 def test_further_starts_have_the_options_of_the_first(monkeypatch):
-    made = []
-    original = DESCENTS["e-hals"].__init__
-    monkeypatch.setattr(
-        DESCENTS["e-hals"], "__init__", lambda self, **given: (made.append(given), original(self, **given))[1]
-    )
+    begun = []
+    kind = type(DESCENTS["e-hals"])
+    original = kind.begin
+    monkeypatch.setattr(kind, "begin", lambda self, state: (begun.append(self), original(self, state))[1])
     result = run(problems.counts(), 4, alpha=2.0, beta=0.01, surrogate=False, max_iter=2000)
     assert result.phases["restart"].iterations > 0
-    assert len(made) == 4
-    assert all(given == {"alpha": 2.0, "beta": 0.01} for given in made)
+    assert len(begun) == 4
+    assert all((method.alpha, method.beta) == (2.0, 0.01) for method in begun)
 
 
 def test_a_penalty_that_outweighs_the_data_is_named():

@@ -14,12 +14,14 @@ import problems
 import slow
 from enmf.datasets import make_synthetic
 from enmf.exterior import feasibility
-from enmf.exterior.core import CoreIterate, lift, make_core
-from enmf.exterior.pipeline import _rotation_decides
+from enmf.exterior.core import lift, make_core
+from enmf.exterior.plan import MEASURED, ExteriorOptions, Facts, Plan, plan_effort
 from enmf.linalg.rotation import _Admm, negative_share, rotate, spread
 from enmf.linalg.svd import truncated_svd
 from enmf.matrix.dense import DenseMatrix
-from enmf.problem.state import Iterate
+from enmf.matrix.lowrank import LowRankMatrix
+from enmf.problem.problem import Problem
+from enmf.problem.state import State
 from enmf.solvers.hals import ExtrapolatedHALS
 
 
@@ -62,28 +64,29 @@ def test_spread_sends_the_leading_direction_to_all_ones():
     np.testing.assert_allclose(R @ R.T, np.eye(7), atol=1e-14)
 
 
-@pytest.mark.parametrize("name", feasibility.NAMES)
+@pytest.mark.parametrize("name", feasibility.STAGES)
 def test_feasibility_ends_nonnegative_and_near(name):
     X = problems.counts()
     U, V = factors(X, 5)
     R = rotate(U, V).R
-    it = Iterate(DenseMatrix(X), U @ R, V @ R)
+    state = State(Problem(DenseMatrix(X)), U @ R, V @ R)
     clipped = np.linalg.norm(X - np.maximum(U @ R, 0) @ np.maximum(V @ R, 0).T)
-    stage = feasibility.make(name)
+    stage = feasibility.STAGES[name]
+    memory = stage.begin(state)
     steps = 0
-    while not stage.finished(it):
-        stage.step(it, 0.0)
+    while not stage.finished(state, memory):
+        stage.step(state, memory, 0.0)
         steps += 1
         assert steps < 200
-    assert it.U.min() >= 0
-    assert it.V.min() >= 0
-    error = np.sqrt(it.squared_error())
+    assert state.U.min() >= 0
+    assert state.V.min() >= 0
+    error = state.error()
     assert error == pytest.approx(clipped) if name == "projection" else error < clipped
 
 
 def test_penalty_never_steps_past_zero():
     F = np.asfortranarray([[-1.0, 2.0], [-0.05, -3.0]])
-    feasibility._raise_negatives(F, 0.1)
+    feasibility.raise_negatives(F, 0.1)
     np.testing.assert_allclose(F, [[-0.9, 2.0], [0.0, -2.9]])
 
 
@@ -105,7 +108,7 @@ def test_rank_one_is_always_globally_optimal():
 
 
 @pytest.mark.parametrize("surrogate", [True, False])
-@pytest.mark.parametrize("stage", feasibility.NAMES)
+@pytest.mark.parametrize("stage", feasibility.STAGES)
 def test_every_combination_ends_at_a_stationary_point(stage, surrogate):
     X = problems.counts()
     result = enmf.factorize(X, 5, feasibility=stage, surrogate=surrogate, random_state=0, tol=1e-6)
@@ -162,15 +165,16 @@ def test_factors_of_the_core_become_nearly_optimal_factors_of_all_rows_in_two_pa
     true_U, true_V = (rng.random((n, 3)) * (rng.random((n, 3)) < 0.6) for n in (2500, 1800))
     X = DenseMatrix(true_U @ true_V.T + 0.01 * rng.random((2500, 1800)))
     A, B = truncated_svd(X, 3, oversampling=2, rng=rng).factors(5)
-    core = make_core(A, B, X.dtype, rng)
+    core = make_core(LowRankMatrix(A, B), X.dtype, rng)
     assert core.shape[0] < 2500
     assert core.shape[1] < 1800
-    it = CoreIterate(core, *(rng.random((n, 3)) for n in core.shape))
+    state = State(Problem(core), *(rng.random((n, 3)) for n in core.shape))
     descent = ExtrapolatedHALS()
+    memory = descent.begin(state)
     for _ in range(300):
-        descent.step(it, it.squared_error())
+        descent.step(state, memory, state.objective())
     before = X.passes
-    U, V = lift(it, B, X)
+    U, V = lift(state, core, B, X)
     assert X.passes - before == 2
     assert U.min() >= 0
     assert V.min() >= 0
@@ -184,26 +188,36 @@ def test_factors_of_the_core_become_nearly_optimal_factors_of_all_rows_in_two_pa
 def test_factors_of_a_core_with_all_rows_are_those_of_X():
     X = DenseMatrix(problems.dense())
     A, B = factors(X.array, 6)
-    core = make_core(A, B, X.dtype, np.random.default_rng(0))
-    it = CoreIterate(core, np.abs(A), np.abs(B))
+    core = make_core(LowRankMatrix(A, B), X.dtype, np.random.default_rng(0))
+    state = State(Problem(core), np.abs(A), np.abs(B))
     before = X.passes
-    U, V = lift(it, B, X)
+    U, V = lift(state, core, B, X)
     assert X.passes == before
-    assert U is it.U
-    assert V is it.V
+    assert U is state.U
+    assert V is state.V
 
 
 def test_rotation_decides_on_nearly_exact_data_and_near_the_orthant():
-    rng = np.random.default_rng(0)
-    parts = (rng.random((300, 8)) * (rng.random((300, 8)) < 0.3)) @ (
-        rng.random((8, 200)) * (rng.random((8, 200)) < 0.3)
-    )
-    for noise, decides in ((0.02, True), (0.2, False), (1.5, False)):
-        X = np.maximum(parts + noise * parts.mean() * rng.standard_normal(parts.shape), 0)
-        spectrum = truncated_svd(DenseMatrix(X), 8, rng=rng)
-        relative = spectrum.relative_error(8)
-        assert _rotation_decides(*spectrum.factors(8), relative) is decides, relative
-    X = DenseMatrix(make_synthetic(300, 300, 60, 20, random_state=0))
-    spectrum = truncated_svd(X, 8, rng=rng)
-    assert 0.08 < spectrum.relative_error(8) < 0.2
-    assert _rotation_decides(*spectrum.factors(8), spectrum.relative_error(8))
+    """Decisions are functions of facts: no matrix is needed to test them."""
+
+    def decides(error, mass):
+        facts = Facts(error, mass, exact=True, core_cost=0.1)
+        return plan_effort(facts, ExteriorOptions(), MEASURED, Plan()).decides
+
+    assert decides(0.02, 1.0)  # nearly exact
+    assert not decides(0.12, 1.0)
+    assert decides(0.12, 0.01)  # near the orthant
+    assert not decides(0.3, 0.01)  # not of low rank at all
+
+
+def test_the_plan_says_what_was_done_and_why():
+    X = make_synthetic(300, 300, 60, 20, random_state=0)
+    result = enmf.factorize(X, 8, random_state=0)
+    shown = str(result.plan)
+    assert shown.startswith("Plan")
+    for phase in ("svd", "rotation"):
+        assert f"  {phase}" in shown
+    assert all(decision.because for decision in result.plan)
+    iterations = [d.what for d in result.plan if d.phase == "rotation" and "iterations" in d.what]
+    most = int(iterations[0].split()[2])
+    assert result.rotation.iterations <= most

@@ -9,18 +9,17 @@ from hypothesis import strategies as st
 
 import slow
 from enmf import parallel
-from enmf.exterior.core import CoreIterate
-from enmf.exterior.feasibility import Penalty
 from enmf.kernels.nnls import nnls
 from enmf.kernels.sweep import BLOCK
 from enmf.linalg.nnls import solve_nnls
-from enmf.matrix.base import Momentum
 from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.lowrank import LowRankMatrix
+from enmf.matrix.measure import measure_gradient
 from enmf.matrix.sparse import SparseMatrix
-from enmf.problem.state import Iterate, measure_gradient
-from enmf.problem.state import Penalty as Regularization
-from enmf.run.method import coordinate_sweeps, sweep_U, sweep_V
+from enmf.matrix.sweeps import Momentum, RowSteps, Sweep, coordinate_sweeps, gradient_steps, product_then_sweep
+from enmf.problem.penalty import Penalty, SidePenalty
+from enmf.problem.problem import Problem
+from enmf.problem.state import State
 from enmf.solvers.anls_bpp import block_pivoting
 
 SIZES = [(1, 1), (5, 3), (BLOCK - 1, 4), (BLOCK, 7), (BLOCK + 1, 10), (2 * BLOCK + 70, 13)]
@@ -43,7 +42,7 @@ def problem(n, r, dtype, seed=0, negative=False):
 def test_sweep(n, r, dtype, wall):
     U, G, B = problem(n, r, dtype)
     expected = slow.sweep(U.astype(float), G.astype(float), B.astype(float), wall, sweeps=3)
-    coordinate_sweeps(U, G, B, max_sweeps=3, wall=wall)
+    coordinate_sweeps(U, G, B, Sweep(3, wall=wall))
     np.testing.assert_allclose(
         U, expected, rtol=1e-10 if dtype == np.float64 else 2e-3, atol=1e-4 if dtype == np.float32 else 0
     )
@@ -62,7 +61,7 @@ def test_sweep_leaves_undefined_and_fixed_components_alone():
     np.testing.assert_allclose(U, slow.sweep(before, G, B, skip=(2,)))
 
 
-@pytest.mark.parametrize("penalty", [Regularization(), Regularization(l1_U=0.3, l2_U=0.2)])
+@pytest.mark.parametrize("penalty", [Penalty(), Penalty(SidePenalty(0.3, 0.2))])
 @pytest.mark.parametrize("momentum", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("n", "m", "r"), [(4, 1, 1), (63, 9, 3), (BLOCK + 1, 30, 8), (9 * BLOCK + 5, 17, 13)])
@@ -72,14 +71,15 @@ def test_one_pass_equals_two_products(n, m, r, dtype, momentum, penalty):
     U, V, old = (np.asfortranarray(rng.random((size, r)), dtype) for size in (n, m, n))
     found = []
     for one_pass in (True, False):
-        it = Iterate(X, U.copy(order="F"), V, penalty)
+        rows, columns = State(Problem(X, penalty=penalty), U.copy(order="F"), V).halves
         before = old.copy(order="F")
-        assert it.one_pass
+        assert X.allows_one_pass
+        assert not rows.knows_product
         passes = X.passes
         if not one_pass:
-            _ = it.XV  # at hand: the sweeps use it, and Xᵀ U takes a second pass
-        sweep_U(it, 3, 0.0, Momentum(before, 0.7) if momentum else None)
-        found.append((it.U, before, it.XtU, it.UtU))
+            _ = rows.product  # at hand: the sweeps use it, and Xᵀ U takes a second pass
+        rows.sweep(Sweep(3, momentum=Momentum(before, 0.7) if momentum else None))
+        found.append((rows.F, before, columns.product, rows.gram))
         assert X.passes - passes == (1 if one_pass else 2)
     for a, b in zip(*found):
         np.testing.assert_allclose(
@@ -93,10 +93,10 @@ def test_one_pass_is_the_same_on_any_number_of_threads():
     U, V = (np.asfortranarray(rng.random((size, 12))) for size in X.shape)
     found = []
     for threads in (1, 2, 5):
-        it = Iterate(X, U.copy(order="F"), V)
+        rows, columns = State(Problem(X), U.copy(order="F"), V).halves
         with parallel.limit(threads):
-            sweep_U(it)
-        found.append((it.U, it.XtU, it.UtU))
+            rows.sweep(Sweep())
+        found.append((rows.F, columns.product, rows.gram))
     assert all((a == b).all() for other in found[1:] for a, b in zip(found[0], other))
 
 
@@ -108,7 +108,7 @@ def test_row_steps(n, r, literal, optimal):
     U[U > 0.5] = 0.0
     fixed = 0.0 if optimal else 1.0 / np.linalg.norm(G, 2)
     expected = slow.row_step(U, G, B, fixed, literal)
-    Penalty(inner=1, epsilon=0.0, optimal_step=optimal, literal=literal)._row_steps(U, G, B)
+    gradient_steps(U, G, B, RowSteps(1, 0.0, not optimal, literal))
     np.testing.assert_allclose(U, expected, rtol=1e-9, atol=1e-12)
 
 
@@ -145,7 +145,7 @@ def test_results_do_not_depend_on_threads(threads):
     def run(count):
         U, G, B = problem(1000, 30, np.float64)
         with parallel.limit(count):
-            coordinate_sweeps(U, G, B, max_sweeps=4, progress=0.1)
+            coordinate_sweeps(U, G, B, Sweep(4, 0.1))
             measured = measure_gradient(U, G, B)
         return U, measured.squares
 
@@ -285,14 +285,14 @@ def test_the_core_is_swept_like_any_matrix(n, m, width, r, dtype, wall, momentum
     start = [np.asfortranarray(rng.random((k, r)), dtype) for k in (n, m)]
     older = [np.asfortranarray(rng.random((k, r)), dtype) for k in (n, m)]
     found = []
-    for kind, threads in ((Iterate, 1), (CoreIterate, 1), (CoreIterate, 3)):
-        it = kind(core, *(F.copy(order="F") for F in start))
+    for step, threads in ((product_then_sweep, 1), (core.half_step, 1), (core.half_step, 3)):
+        state = State(Problem(core), *(F.copy(order="F") for F in start))
         old = [F.copy(order="F") for F in older]
         with parallel.limit(threads):
             for _ in range(2):
-                sweep_U(it, 2, 0.0, Momentum(old[0], 0.4) if momentum else None, wall)
-                sweep_V(it, 2, 0.0, Momentum(old[1], 0.4) if momentum else None, wall)
-            found.append((it.U, it.V, *old, it.UtU, it.VtV, it.squared_error()))
+                for half, before in zip(state.halves, old):
+                    step(half, Sweep(2, wall=wall, momentum=Momentum(before, 0.4) if momentum else None))
+            found.append((state.U, state.V, *old, *(half.gram for half in state.halves), state.value()))
     for one, three in zip(found[1], found[2]):
         np.testing.assert_array_equal(one, three)
     precision = 2e-4 if dtype == np.float32 else 1e-11
@@ -303,4 +303,4 @@ def test_the_core_is_swept_like_any_matrix(n, m, width, r, dtype, wall, momentum
 def test_a_core_that_is_met_exactly_has_the_error_of_its_residual():
     rng = np.random.default_rng(0)
     A, B = (np.asfortranarray(rng.random((k, 4))) for k in (200, 150))
-    assert CoreIterate(LowRankMatrix(A, B), A.copy(order="F"), B.copy(order="F")).squared_error() < 1e-20
+    assert State(Problem(LowRankMatrix(A, B)), A.copy(order="F"), B.copy(order="F")).value() < 1e-20

@@ -9,7 +9,10 @@ import problems
 import slow
 from enmf.kernels import masked as kernels
 from enmf.matrix.masked import from_dense, from_observed, from_sparse
-from enmf.problem.masked import MaskedIterate, Ridge
+from enmf.matrix.sweeps import RowSteps, Sweep
+from enmf.problem.penalty import Penalty, SidePenalty
+from enmf.problem.problem import Problem
+from enmf.problem.state import State
 
 DTYPES = [np.float64, np.float32]
 
@@ -64,7 +67,11 @@ def kind(request):
 def factors(A, rank=5, seed=0, negative=False):
     rng = np.random.default_rng(seed)
     U, V = (np.asfortranarray(rng.random((length, rank)) - 0.2 * negative, dtype=A.dtype) for length in A.shape)
-    return U, V, Ridge(rng.random(A.shape[0]), rng.random(A.shape[1]))
+    return U, V, (rng.random(A.shape[0]), rng.random(A.shape[1]))
+
+
+def state_of(A, U, V, ridge):
+    return State(Problem(A, penalty=Penalty(*(SidePenalty(l2=weights) for weights in ridge))), U, V)
 
 
 def close(found, expected, dtype):
@@ -78,30 +85,30 @@ def close(found, expected, dtype):
 def test_sweeps(kind, dtype, wall):
     A, X, W = kind(dtype)
     U, V, ridge = factors(A)
-    it = MaskedIterate(A, U.copy(order="F"), V.copy(order="F"), ridge)
-    it.sweep_U(2, wall=wall)
-    close(it.U, slow.masked_sweep(U, V, X, W, ridge.rows, wall, 2), dtype)
-    it.set_U(U.copy(order="F"))
-    it.sweep_V(2, wall=wall)
-    close(it.V, slow.masked_sweep(V, U, X.T, W.T, ridge.columns, wall, 2), dtype)
+    rows, columns = state_of(A, U.copy(order="F"), V.copy(order="F"), ridge).halves
+    rows.sweep(Sweep(2, wall=wall))
+    close(rows.F, slow.masked_sweep(U, V, X, W, ridge[0], wall, 2), dtype)
+    rows.replace(U.copy(order="F"))
+    columns.sweep(Sweep(2, wall=wall))
+    close(columns.F, slow.masked_sweep(V, U, X.T, W.T, ridge[1], wall, 2), dtype)
 
 
 def test_row_steps_with_a_masked_line_search(kind):
     A, X, W = kind(np.float64)
     U, V, ridge = factors(A, negative=True)
     U[1] = 0.0
-    it = MaskedIterate(A, U.copy(order="F"), V, ridge)
-    it.row_steps_U(1, 0.0)
-    close(it.U, slow.masked_row_step(U, V, X, W, ridge.rows), np.float64)
+    rows, _ = state_of(A, U.copy(order="F"), V, ridge).halves
+    A.gradient_steps(rows, RowSteps(1, 0.0))
+    close(rows.F, slow.masked_row_step(U, V, X, W, ridge[0]), np.float64)
 
 
 def test_exact_row_solutions(kind):
     A, X, W = kind(np.float64)
     _, V, ridge = factors(A)
     U = np.zeros((A.shape[0], V.shape[1]), order="F")
-    A.run(kernels.solve, A.rows, U, V, ridge.rows)
+    A.run(kernels.solve, A.rows, U, V, ridge[0])
     for i in range(A.shape[0]):
-        G, b = slow.masked_normal(i, X, W, V, ridge.rows)
+        G, b = slow.masked_normal(i, X, W, V, ridge[0])
         L = np.linalg.cholesky(G).T
         expected, _ = scipy.optimize.nnls(L, np.linalg.solve(L.T, b))
         np.testing.assert_allclose(U[i], expected, atol=1e-9)
@@ -119,18 +126,18 @@ def test_products_errors_and_gradients(kind, dtype):
     close(A.times(V), (W * X) @ V, dtype)
     close(A.transpose_times(U), (W * X).T @ U, dtype)
     squared = (W * (X - U @ V.T) ** 2).sum()
-    it = MaskedIterate(A, U, V, ridge)
-    assert it.squared_error() == pytest.approx(squared, rel=1e-10 if dtype == np.float64 else 1e-4)
+    state = state_of(A, U, V, ridge)
+    assert 2 * state.value() == pytest.approx(squared, rel=1e-10 if dtype == np.float64 else 1e-4)
     assert A.squared_residual(U, V) == pytest.approx(squared, rel=1e-10 if dtype == np.float64 else 1e-4)
     assert A.squared_norm() == pytest.approx((W * X.astype(np.float64) ** 2).sum(), rel=1e-6)
     np.testing.assert_allclose(A.rows.totals, W.sum(axis=1), rtol=1e-6)
     np.testing.assert_allclose(A.columns.totals, W.sum(axis=0), rtol=1e-6)
-    dU = -residual @ V + ridge.rows[:, None] * U
-    measure = it.measure_U()
+    dU = -residual @ V + ridge[0][:, None] * U
+    measure = state.halves[0].measure()
     np.testing.assert_allclose(measure.squares, (np.where(U > 0, dU, np.minimum(dU, 0)) ** 2).sum(axis=0), rtol=2e-3)
     assert measure.smallest == pytest.approx(dU.min(), rel=2e-3)
-    assert it.squared_penalty() == pytest.approx(
-        ridge.rows @ (U.astype(float) ** 2).sum(axis=1) + ridge.columns @ (V.astype(float) ** 2).sum(axis=1), rel=1e-6
+    assert 2 * state.problem.penalty.value(state) == pytest.approx(
+        ridge[0] @ (U.astype(float) ** 2).sum(axis=1) + ridge[1] @ (V.astype(float) ** 2).sum(axis=1), rel=1e-6
     )
 
 
@@ -148,7 +155,7 @@ def test_a_tiny_error_keeps_its_digits(kind):
     else:
         B = from_dense(np.where(missing, 0, exact), missing)
     expected = (W * (exact - U @ V.T) ** 2).sum()
-    assert MaskedIterate(B, U, V, ridge).squared_error() == pytest.approx(expected, rel=1e-3)
+    assert 2 * state_of(B, U, V, ridge).value() == pytest.approx(expected, rel=1e-3)
 
 
 def test_observed_entries_are_given_back(kind):

@@ -10,17 +10,18 @@ from enmf.api.registry import STARTS
 from enmf.linalg.nnls import solve_nnls
 from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.sparse import SparseMatrix
-from enmf.problem.state import Iterate
+from enmf.problem.problem import Problem
+from enmf.problem.state import State
 from enmf.solvers.admm import AOADMM
 from enmf.solvers.als import projected_gradient_nnls
 from enmf.solvers.grad_mult import GradMult
 from enmf.solvers.mu import MultiplicativeUpdates
 from enmf.solvers.nesterov import optimal_gradient_nnls
-from enmf.solvers.r1d import R1D
 from enmf.starts.heuristic import heuristic
 from enmf.starts.kmeans import kmeans
 from enmf.starts.nica import nica
 from enmf.starts.nndsvd import nndsvd
+from enmf.starts.r1d import r1d
 
 
 @pytest.fixture
@@ -31,13 +32,13 @@ def pair():
 
 def test_mu(pair):
     X, U, V = pair
-    it = Iterate(DenseMatrix(X), U, V)
+    state = State(Problem(DenseMatrix(X)), U, V)
     for _ in range(7):
-        MultiplicativeUpdates().step(it, 0.0)
+        MultiplicativeUpdates().step(state, None, 0.0)
         U = U * (X @ V) / np.maximum(U @ (V.T @ V), 1e-300)
         V = V * (X.T @ U) / np.maximum(V @ (U.T @ U), 1e-300)
-    np.testing.assert_allclose(it.U, U, rtol=1e-8, atol=1e-12)
-    np.testing.assert_allclose(it.V, V, rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(state.U, U, rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(state.V, V, rtol=1e-8, atol=1e-12)
 
 
 def test_mu_brings_zeros_back_that_want_to_grow(pair):
@@ -69,7 +70,7 @@ def test_grad_mult(pair):
     """Lin (2007): H - Hbar / (WᵀW Hbar + delta) * gradient, entry by entry."""
     X, U, V = pair
     U[3, 1] = 0.0
-    it = Iterate(DenseMatrix(X), U, V)
+    state = State(Problem(DenseMatrix(X)), U, V)
     sigma = 1e-8 * U.mean()
     D = U @ V.T @ V - X @ V
     expected = np.empty_like(U)
@@ -79,7 +80,7 @@ def test_grad_mult(pair):
     for i in range(80):
         for j in range(4):
             expected[i, j] = max(U[i, j] - bar[i, j] / (denominator[i, j] + delta) * D[i, j], 0.0)
-    found = GradMult()._update(it.U, *it.normal_U())
+    found = GradMult()._update(state.U, *state.halves[0].normal())
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-13)
 
 
@@ -173,5 +174,5 @@ def test_rank_one_downdates_find_disjoint_blocks():
     X[:10, :8] = 3 * np.outer(rng.random(10) + 0.5, rng.random(8) + 0.5)
     X[10:, 8:] = np.outer(rng.random(20) + 0.5, rng.random(17) + 0.5)
     for store in (DenseMatrix, lambda X: SparseMatrix(sp.csr_array(X))):
-        U, V = R1D.default_start(store(X), 2, rng)
+        U, V = r1d(store(X), 2, rng)
         np.testing.assert_allclose(U @ V.T, X, atol=1e-10)

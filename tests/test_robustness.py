@@ -11,7 +11,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 import enmf
 import slow
-from enmf.linalg.svd import glance, refine, sharpen, truncated_svd
+from enmf.linalg.bound import sharpen
+from enmf.linalg.sketch import glance, refine
+from enmf.linalg.svd import truncated_svd
 from enmf.matrix.base import draw
 from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.sparse import SparseMatrix

@@ -6,7 +6,9 @@ import scipy.sparse as sp
 
 import problems
 import slow
-from enmf.linalg.svd import glance, look_closer, refine, sharpen, truncated_svd
+from enmf.linalg.bound import sharpen
+from enmf.linalg.sketch import glance, look_closer, refine
+from enmf.linalg.svd import truncated_svd
 from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.single import in_single
 from enmf.matrix.sparse import SparseMatrix

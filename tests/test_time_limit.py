@@ -10,9 +10,11 @@ import scipy.sparse as sp
 
 import enmf
 import problems
-from enmf.linalg.svd import bound_passes
+from enmf.linalg.bound import bound_passes
 from enmf.matrix.dense import DenseMatrix
-from enmf.run.stopping import Monitor, Stopping
+from enmf.problem.problem import Problem
+from enmf.run.monitor import Monitor
+from enmf.run.stopping import Stopping
 from enmf.run.trace import Phase
 
 X = sp.random_array((1100, 1050), density=0.01, format="csr", random_state=0)  # too large for an exact SVD
@@ -42,7 +44,7 @@ def test_a_bound_that_costs_nothing_is_never_left_out():
 def test_what_can_be_afforded_follows_from_the_passes_so_far(left, passes, wanted):
     limit = None if left is None else 1.0
     began = None if left is None else time.perf_counter() + left - 1.0
-    monitor = Monitor(Stopping(time_limit=limit, began=began), DenseMatrix(problems.dense()))
+    monitor = Monitor(Problem(DenseMatrix(problems.dense())), Stopping(time_limit=limit, began=began))
     monitor.phases = {"rotation": Phase(1000.0), "descent": Phase(10.0, 10)}
     assert monitor.affords(passes) == wanted
 

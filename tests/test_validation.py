@@ -1,21 +1,21 @@
 """Bad and awkward input: a clear error or the documented behaviour. The table "failure modes" as tests."""
 
-import inspect
 import re
 import warnings
+from dataclasses import fields
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from enmf.solvers.masked import METHODS, MaskedExtrapolated
 from sklearn.exceptions import ConvergenceWarning
 
 import enmf
 import problems
-from enmf.api import registry
-from enmf.exterior.feasibility import Path, Penalty
-from enmf.exterior.pipeline import ExteriorOptions
-from enmf.exterior.softimpute import STAGES, CompletionOptions
+from enmf.api.registry import COMPLETIONS, DESCENTS
+from enmf.exterior.feasibility import STAGES
+from enmf.exterior.plan import ExteriorOptions
+from enmf.exterior.softimpute import STAGES as MASKED_STAGES
+from enmf.exterior.softimpute import CompletionOptions
 from enmf.run.checks import FLAGS, NUMBERS, check_options
 
 BOTH = pytest.mark.parametrize("store", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
@@ -441,9 +441,9 @@ def test_nothing_grows_from_zero_factors():
 
 
 def test_every_option_has_a_rule():
-    of_methods = [*registry.DESCENTS.values(), *METHODS.values(), *STAGES.values(), Path, Penalty, MaskedExtrapolated]
+    methods = [*DESCENTS.values(), *COMPLETIONS.values(), *STAGES.values(), *MASKED_STAGES.values()]
     known = {*NUMBERS, *FLAGS, "svd", "rotation", "feasibility", "feasibility_options"}
-    for kind in (ExteriorOptions, CompletionOptions, *of_methods):
-        named = [p for p in inspect.signature(kind).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
-        assert {p.name for p in named} <= known, kind
-        check_options({p.name: p.default for p in named if p.name not in ("feasibility_options",)})
+    for holder in (ExteriorOptions(), CompletionOptions(), *methods):
+        named = {option.name: getattr(holder, option.name) for option in fields(holder)}
+        assert set(named) <= known, holder
+        check_options({name: value for name, value in named.items() if name != "feasibility_options"})

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
-from enmf.run.stopping import SMALL_ERROR, STATUSES
+from enmf.certificate.words import SMALL_ERROR, STATUSES
 
 PROVEN = 1e-6  # error / bound - 1 up to which an answer may be called the best possible
 DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
