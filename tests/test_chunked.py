@@ -26,6 +26,7 @@ from enmf.distributed.engine import Engine, no_workers_timeout
 from enmf.distributed.rows import RowBlocks
 from enmf.linalg.nnls import solve_nnls
 from enmf.matrix.dense import DenseMatrix
+from enmf.matrix.factor import inner
 from enmf.matrix.sparse import SparseMatrix
 from enmf.problem.validation.arrays import check_problem
 
@@ -513,7 +514,7 @@ def test_rows_behave_as_an_array():
     np.testing.assert_allclose((a @ small).gather(), A @ small)
     np.testing.assert_allclose(a.T @ b, A.T @ B)
     np.testing.assert_allclose(a[:, [2, 0]].gather(), A[:, [2, 0]])
-    assert a.inner(b) == pytest.approx((A * B).sum())
+    assert inner(a, b) == pytest.approx((A * B).sum())
     assert (a.sum(), a.min()) == (pytest.approx(A.sum()), A.min())
     np.testing.assert_array_equal(a.max(axis=0), A.max(axis=0))
     U, s, Tt = a.svd()
@@ -681,7 +682,7 @@ def test_a_timeout_that_is_none_is_called_by_its_name():
 
 
 def test_a_large_U_that_comes_to_the_caller_is_announced(monkeypatch):
-    monkeypatch.setattr("enmf.api.factorize.LARGE_U", 1000)
+    monkeypatch.setattr("enmf.run.walk.LARGE_U", 1000)
     X = in_chunks(problems.counts(300, 20), 3)
     with pytest.warns(UserWarning, match=r"brings U and X V \(300 x 3"):
         quiet(X, 3, init="random", max_iter=3, tol=0)

@@ -181,7 +181,7 @@ def test_splits():
     one = leave_one_out(rows, random_state=0)
     for user, size in enumerate([1, 2, 3, 10, 20, 47]):
         assert np.bincount(one[rows == user], minlength=3).tolist() == ([size, 0, 0] if size < 3 else [size - 2, 1, 1])
-    with pytest.raises(ValueError, match="sum 1"):
+    with pytest.raises(ValueError, match="sum to 1"):
         split_by_row(rows, (0.5, 0.4))
 
 

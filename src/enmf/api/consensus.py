@@ -12,19 +12,21 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from enmf import parallel
 from enmf.api.certify import certify
 from enmf.api.request import Request, solve
-from enmf.certificate.certificate import Certificate
 from enmf.problem.transform import best_U
 from enmf.problem.validation.arrays import check_problem, names_in
 from enmf.problem.validation.factors import check_rank
 from enmf.problem.validation.numbers import check_count, check_number, check_threads, make_rng
 from enmf.run.checks import check_limits
+
+if TYPE_CHECKING:
+    from enmf.certificate.certificate import Certificate
 
 NEIGHBOURS = 0.3  # nearest neighbours of a component, as a share of the number of runs
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from enmf.api.request import Request, solve
 from enmf.problem.validation.arrays import check_problem, names_in
 from enmf.run.checks import check_limits
-from enmf.run.monitor import Progress
-from enmf.run.result import Result
 from enmf.run.stopping import DEFAULTS
+
+if TYPE_CHECKING:
+    from enmf.run.monitor import Progress
+    from enmf.run.result import Result
 
 
 def factorize(

@@ -8,6 +8,7 @@ is zero.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,9 +16,11 @@ from enmf.certificate.components import Component, component_table, counted, des
 from enmf.certificate.notebook import html_table
 from enmf.certificate.uniqueness import Uniqueness, uniqueness
 from enmf.certificate.words import PROVEN, exactness
-from enmf.losses.base import Loss
-from enmf.problem.problem import Units
-from enmf.problem.state import State
+
+if TYPE_CHECKING:
+    from enmf.losses.base import Loss
+    from enmf.problem.problem import Units
+    from enmf.problem.state import State
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,17 @@ missing, each row has a Gram matrix of its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from enmf.matrix.factor import clipped
 from enmf.matrix.sweeps import RowSteps, Sweep
-from enmf.problem.state import State
 from enmf.run.method import Method
+
+if TYPE_CHECKING:
+    from enmf.problem.state import State
 
 
 @dataclass(frozen=True)
@@ -97,17 +99,15 @@ class WallPath(Method):
     steps : int
     softest, hardest : float
         First and last wall, relative to the mean Gram diagonal.
-    clip : bool
-        Whether the last step ends with no negative entry before the other factor is swept.
     """
 
     steps: int = 20
     softest: float = 1e-3
     hardest: float = 1e2
-    clip: bool = field(default=True, repr=False)
 
     needs = frozenset({"half-step"})
     monotone = False
+    clips: ClassVar[bool] = True  # in the last step U has no negative entry left before V is swept
 
     def begin(self, state: State) -> Progress:
         return Progress()
@@ -117,7 +117,7 @@ class WallPath(Method):
         memory.done += 1
         for half in state.halves:
             half.sweep(Sweep(wall=half.X.wall(half, wall)))
-            if self.clip and memory.done == self.steps:
+            if self.clips and memory.done == self.steps:
                 half.replace(clipped(half.F))
 
     def finished(self, state: State, memory: Progress) -> bool:

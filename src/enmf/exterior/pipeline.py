@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,7 +35,6 @@ from enmf.exterior.plan import (
 )
 from enmf.linalg.rotation import Rotation, negative_share, rotate, spread
 from enmf.linalg.sketch import glance, look_closer, power, refine
-from enmf.linalg.spectrum import Spectrum
 from enmf.linalg.svd import choose_kind, truncated_svd
 from enmf.matrix.base import Matrix, sample
 from enmf.matrix.factor import clipped, widened
@@ -46,11 +45,14 @@ from enmf.problem.penalty import Penalty
 from enmf.problem.problem import Problem
 from enmf.problem.state import State
 from enmf.run.loop import Stage, descend, run_stage
-from enmf.run.monitor import Monitor
-from enmf.run.options import Phase, RunOptions
 from enmf.run.trace import Phase as Cost
-from enmf.run.walk import Walk
 from enmf.solvers.hals import ExtrapolatedHALS
+
+if TYPE_CHECKING:
+    from enmf.linalg.spectrum import Spectrum
+    from enmf.run.monitor import Monitor
+    from enmf.run.options import Phase, RunOptions
+    from enmf.run.walk import Walk
 
 USUAL = ExteriorOptions()
 

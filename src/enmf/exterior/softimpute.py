@@ -17,22 +17,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from enmf.exterior.feasibility import PenaltyStage, Projection, WallPath
 from enmf.linalg.rotation import ROTATION_STARTS, rotate
 from enmf.matrix.factor import clipped
-from enmf.problem.problem import Problem
-from enmf.problem.state import State
 from enmf.run.loop import Stage, run_stage
 from enmf.run.method import Method
-from enmf.run.options import Phase, RunOptions
 from enmf.run.trace import Phase as Cost
-from enmf.run.walk import Walk
 from enmf.solvers.adm import solve_rows
 from enmf.starts.observed import mean
+
+if TYPE_CHECKING:
+    from enmf.problem.problem import Problem
+    from enmf.problem.state import State
+    from enmf.run.options import Phase, RunOptions
+    from enmf.run.walk import Walk
 
 SPREAD = 0.1  # size of the random part of the first factors, relative to the constant part
 
@@ -71,8 +73,17 @@ class SoftImpute(Method):
         return memory.done
 
 
+@dataclass(frozen=True)
+class RowPath(WallPath):
+    """Walls relative to the Gram matrix of each row, in fewer steps."""
+
+    steps: int = 10
+
+    clips = False
+
+
 STAGES: dict[str, Method] = {
-    "path": WallPath(steps=10, clip=False),
+    "path": RowPath(),
     "penalty": PenaltyStage(),
     "projection": Projection(),
 }

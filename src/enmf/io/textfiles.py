@@ -25,12 +25,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
 from enmf.io.messages import STDIN, InputProblem, one_line, outline
-from enmf.io.reading import Reading
+
+if TYPE_CHECKING:
+    from enmf.io.reading import Reading
 
 SEPARATORS = ",;\t| "  # in order of preference; a blank stands for any run of blanks and tabs
 SEPARATOR_NAMES = {"tab": "\t", "\\t": "\t", "blank": " ", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|"}

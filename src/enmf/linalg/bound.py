@@ -17,14 +17,17 @@ randomized       C <= (A + BᵀB/t) (+) (delta + t) I      in the order of symme
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from enmf.linalg.spectrum import MEASURED, Spectrum, remainders, rounding_of
 from enmf.linalg.svd import choose_kind
 from enmf.linalg.thin import orthonormal
-from enmf.matrix.base import Matrix
 from enmf.parallel import lapack, matmul
+
+if TYPE_CHECKING:
+    from enmf.matrix.base import Matrix
 
 
 def bound_passes(X: Matrix, spectrum: Spectrum | None, rank: int) -> float:

@@ -11,13 +11,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from enmf.matrix.base import Matrix
-from enmf.matrix.measure import GradientMeasure
 from enmf.matrix.sweeps import Sweep
+
+if TYPE_CHECKING:
+    from enmf.matrix.base import Matrix
+    from enmf.matrix.measure import GradientMeasure
 
 # What a method may need, in words for those who are refused.
 NEEDS = {

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +19,9 @@ from enmf.losses.base import NEEDS, Loss
 from enmf.matrix.base import Matrix, safe_share
 from enmf.matrix.factor import arranged
 from enmf.matrix.measure import GradientMeasure, measure_gradient
-from enmf.matrix.sweeps import Sweep
+
+if TYPE_CHECKING:
+    from enmf.matrix.sweeps import Sweep
 
 TEN_DIGITS = 1e-5  # share of ||X||² from which a difference of sums of that size has ten digits
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from enmf.losses.base import Loss
 from enmf.losses.frobenius import Frobenius
-from enmf.matrix.base import Matrix
 from enmf.problem.penalty import Penalty
+
+if TYPE_CHECKING:
+    from enmf.losses.base import Loss
+    from enmf.matrix.base import Matrix
 
 
 @dataclass(frozen=True)

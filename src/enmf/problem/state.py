@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from enmf.matrix.base import Matrix
 from enmf.matrix.factor import arranged, column_inner, fortran
-from enmf.matrix.measure import GradientMeasure
-from enmf.matrix.sweeps import Sweep
 from enmf.parallel import matmul
-from enmf.problem.penalty import SidePenalty
-from enmf.problem.problem import Problem
+
+if TYPE_CHECKING:
+    from enmf.matrix.base import Matrix
+    from enmf.matrix.measure import GradientMeasure
+    from enmf.matrix.sweeps import Sweep
+    from enmf.problem.penalty import SidePenalty
+    from enmf.problem.problem import Problem
 
 APART = 1e12  # squared ratio of the norms of two columns of a component from which they are balanced
 

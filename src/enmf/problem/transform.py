@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from enmf.problem.problem import Problem
 from enmf.problem.state import State
+
+if TYPE_CHECKING:
+    from enmf.problem.problem import Problem
 
 
 def best_pair(problem: Problem, H: np.ndarray) -> tuple[Any, np.ndarray]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,7 +21,9 @@ from enmf.report.axes import Axis
 from enmf.report.numbers import percent, shortened
 from enmf.report.pictures import Ticks, colour_bar, curves, heat_map, png, shrunk
 from enmf.report.tables import table
-from enmf.run.result import Result
+
+if TYPE_CHECKING:
+    from enmf.run.result import Result
 
 WORST = 15  # rows and columns listed with their residual
 SAMPLES = 6  # rows shown beside their reconstruction

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,7 +24,9 @@ from enmf.report.numbers import SPACE, explained, percent, shortened, ticks, tim
 from enmf.report.pictures import Line, Ticks, chart, colour_bar, curves, heat_map, png, shrunk
 from enmf.report.tables import table
 from enmf.run.result import Result
-from enmf.run.trace import Trace
+
+if TYPE_CHECKING:
+    from enmf.run.trace import Trace
 
 KINDS = ("auto", "bar", "image", "spectrum")
 TOP = 8  # features shown per component

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from enmf.problem.problem import Problem
-from enmf.run.walk import Walk
+if TYPE_CHECKING:
+    from enmf.problem.problem import Problem
+    from enmf.run.walk import Walk
 
 MakeStart = Callable[[Any, int, np.random.Generator], tuple[Any, Any]]
 

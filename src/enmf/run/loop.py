@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from enmf.matrix.factor import copied
-from enmf.problem.state import State
-from enmf.run.method import Method
-from enmf.run.monitor import Monitor
 from enmf.run.stopping import Moment
-from enmf.run.walk import Walk
+
+if TYPE_CHECKING:
+    from enmf.problem.state import State
+    from enmf.run.method import Method
+    from enmf.run.monitor import Monitor
+    from enmf.run.walk import Walk
 
 GROWTH = {np.dtype(np.float64): 8, np.dtype(np.float32): 2}  # iterations in which no column leaves the number range
 WORSE = 1e-6  # share of the objective by which a stationary pair may exceed the best one seen

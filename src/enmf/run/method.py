@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from enmf.losses.base import NEEDS
-from enmf.problem.problem import Problem
-from enmf.problem.state import State
+
+if TYPE_CHECKING:
+    from enmf.problem.problem import Problem
+    from enmf.problem.state import State
 
 
 @dataclass(frozen=True)

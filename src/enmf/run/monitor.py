@@ -10,15 +10,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from enmf.certificate.words import PROVEN, exactness
 from enmf.matrix.factor import home_of, snapshot
-from enmf.problem.problem import Problem
 from enmf.run.stopping import RULES, Moment, Stopping
 from enmf.run.trace import Phase, Trace, TraceRow
+
+if TYPE_CHECKING:
+    from enmf.problem.problem import Problem
 
 GRACE = 0.1  # share of the time limit by which what is worth it may be late
 

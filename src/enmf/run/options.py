@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from enmf.problem.problem import Problem
-from enmf.run.method import Method
-from enmf.run.monitor import Progress
 from enmf.run.stopping import DEFAULTS, Stopping
 from enmf.run.walk import Walk
+
+if TYPE_CHECKING:
+    from enmf.problem.problem import Problem
+    from enmf.run.method import Method
+    from enmf.run.monitor import Progress
 
 Phase = Callable[[Walk], None]
 

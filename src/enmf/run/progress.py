@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from enmf.run.monitor import Progress
+if TYPE_CHECKING:
+    from enmf.run.monitor import Progress
 
 
 @contextmanager

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from enmf.certificate.certificate import Certificate
 from enmf.certificate.notebook import html_table
-from enmf.linalg.rotation import Rotation
-from enmf.linalg.spectrum import Spectrum
-from enmf.run.trace import Phase, Trace
 
 if TYPE_CHECKING:
     import pandas
+
+    from enmf.certificate.certificate import Certificate
+    from enmf.linalg.rotation import Rotation
+    from enmf.linalg.spectrum import Spectrum
+    from enmf.run.trace import Phase, Trace
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from enmf.problem.problem import Problem
 from enmf.problem.state import State
 from enmf.problem.validation.warn import warn_outside
-from enmf.run.method import Method
-from enmf.run.monitor import Monitor
 
 if TYPE_CHECKING:
     from enmf.linalg.rotation import Rotation
     from enmf.linalg.svd import Spectrum
+    from enmf.problem.problem import Problem
+    from enmf.run.method import Method
+    from enmf.run.monitor import Monitor
 
 
 LARGE_U = 1 << 29  # bytes of U from which bringing it to the caller is worth a warning

@@ -10,12 +10,14 @@ with duals scaled by alpha and beta. Z is never formed: Z C = P (Qᵀ C) + R C.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from enmf.problem.state import State
 from enmf.run.method import Method
+
+if TYPE_CHECKING:
+    from enmf.problem.state import State
 
 
 @dataclass
