@@ -36,10 +36,10 @@ import scipy.sparse as sp
 import enmf
 from enmf import parallel
 from enmf.bench import Setting
-from enmf.bench.core import Case, Goal, checked
 from enmf.bench.data import matrix
-from enmf.bench.protocols import compile_kernels, run_outside
-from enmf.kernels.sweep import BLOCK, sweep
+from enmf.bench.protocols import Case, Goal, checked, compile_kernels, run_outside
+from enmf.kernels.lanes import BLOCK
+from enmf.kernels.sweep import sweep
 from enmf.matrix.base import Matrix
 from enmf.run.monitor import Monitor
 from grid import machine

@@ -13,9 +13,8 @@ import problems
 import slow
 from enmf.bench import Setting, Table, equal_error, equal_time, outside, summarize
 from enmf.bench.__main__ import main
-from enmf.bench.core import Case, checked
 from enmf.bench.options import repeated
-from enmf.bench.protocols import count_runs, run_ours
+from enmf.bench.protocols import Case, checked, count_runs, run_ours
 
 
 def small(**changes):

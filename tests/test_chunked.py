@@ -24,10 +24,10 @@ from enmf.datasets import make_sparse, make_synthetic
 from enmf.distributed.chunked import ChunkedMatrix
 from enmf.distributed.engine import Engine, no_workers_timeout
 from enmf.distributed.rows import RowBlocks
-from enmf.linalg.nnls import solve_nnls
 from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.factor import inner
 from enmf.matrix.sparse import SparseMatrix
+from enmf.matrix.sweeps import solve_nnls
 from enmf.problem.validation.arrays import check_problem
 
 dask = pytest.importorskip("dask")

@@ -9,14 +9,21 @@ from hypothesis import strategies as st
 
 import slow
 from enmf import parallel
+from enmf.kernels.lanes import BLOCK
 from enmf.kernels.nnls import nnls
-from enmf.kernels.sweep import BLOCK
-from enmf.linalg.nnls import solve_nnls
 from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.lowrank import LowRankMatrix
 from enmf.matrix.measure import measure_gradient
 from enmf.matrix.sparse import SparseMatrix
-from enmf.matrix.sweeps import Momentum, RowSteps, Sweep, coordinate_sweeps, gradient_steps, product_then_sweep
+from enmf.matrix.sweeps import (
+    Momentum,
+    RowSteps,
+    Sweep,
+    coordinate_sweeps,
+    gradient_steps,
+    product_then_sweep,
+    solve_nnls,
+)
 from enmf.problem.penalty import Penalty, SidePenalty
 from enmf.problem.problem import Problem
 from enmf.problem.state import State

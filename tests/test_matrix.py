@@ -9,7 +9,8 @@ from enmf import parallel
 from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.lowrank import LowRankMatrix
 from enmf.matrix.single import in_single
-from enmf.matrix.sparse import SparseMatrix, as_csr, check_structure
+from enmf.matrix.sparse import SparseMatrix
+from enmf.matrix.structure import as_csr, check_structure
 
 
 def kinds(dtype=np.float64):

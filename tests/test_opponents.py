@@ -7,9 +7,9 @@ import scipy.sparse as sp
 import enmf
 import problems
 from enmf.api.registry import STARTS
-from enmf.linalg.nnls import solve_nnls
 from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.sparse import SparseMatrix
+from enmf.matrix.sweeps import solve_nnls
 from enmf.problem.problem import Problem
 from enmf.problem.state import State
 from enmf.solvers.admm import AOADMM

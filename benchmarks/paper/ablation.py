@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from enmf.bench.core import Goal
-from enmf.bench.protocols import goals
+from enmf.bench.protocols import Goal, goals
 from paper.case import Case, Row, reproduces
 from paper.contests import REAL
 from paper.runs import LETTER, bound_of, facts, problem, run, warm

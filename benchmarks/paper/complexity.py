@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from enmf.bench.core import Goal
+from enmf.bench.protocols import Goal
 from paper.case import Case, Row, reproduces
 from paper.runs import LETTER, problem, run, warm
 from paper.tidy import Rows, pick

@@ -8,9 +8,8 @@ from functools import partial
 import numpy as np
 
 from enmf.bench import figures
-from enmf.bench.core import Goal
 from enmf.bench.data import matrix
-from enmf.bench.protocols import NINE_STARTS
+from enmf.bench.protocols import NINE_STARTS, Goal
 from enmf.geometry.equivalence import compare
 from enmf.geometry.exact import relate
 from paper.case import Case, Row, reproduces

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from enmf.bench import figures
-from enmf.bench.core import Goal, checked
+from enmf.bench.protocols import Goal, checked
 from enmf.datasets import load, make_exact
 from enmf.geometry.equivalence import compare
 from paper.case import Case, Row, reproduces

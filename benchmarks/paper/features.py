@@ -19,10 +19,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from enmf import parallel
-from enmf.bench.core import Goal, Result, checked
-from enmf.bench.protocols import goals
+from enmf.bench.protocols import Goal, Result, checked, goals
 from enmf.datasets import load
-from enmf.linalg.nnls import solve_nnls
+from enmf.matrix.sweeps import solve_nnls
 from paper.ablation import STRATEGIES, strategy_options
 from paper.case import Case, Row, reproduces
 from paper.runs import LETTER, OPPONENTS, bound_of, facts, run, warm

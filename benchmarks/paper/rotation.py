@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from enmf.bench.core import Goal, Problem, Spectrum, exact_spectrum, measure
+from enmf.bench.protocols import Goal, Problem, Spectrum, exact_spectrum, measure
 from enmf.linalg.rotation import negative_share, rotate, spread
 from paper.case import Case, Row, reproduces
 from paper.contests import SNRS

@@ -6,17 +6,30 @@ import math
 from functools import lru_cache
 from typing import Any
 
-from enmf.bench import core, protocols
-from enmf.bench.core import TOL, Case, Choices, Goal, Problem, Result, run_to
+from enmf.bench import protocols
 from enmf.bench.data import matrix
-from enmf.bench.protocols import NINE_STARTS, Setting, equal_error, equal_time, goals
+from enmf.bench.protocols import (
+    NINE_STARTS,
+    TOL,
+    Case,
+    Choices,
+    Goal,
+    Problem,
+    Result,
+    Setting,
+    equal_error,
+    equal_time,
+    goals,
+    run_to,
+)
 from enmf.bench.table import Summary, Table, summarize
+from enmf.certificate.words import PROVEN
 from paper.case import Row
 
 OPPONENTS = ("hals", "nmf-admm", "grad-mult", "als", "ao-admm", "a-hals", "nenmf", "fpgm", "r1d")  # the paper's nine
 THREE_STARTS = ("random-0", "random-1", "nndsvd")
 EXACT_SIDE = 2048  # smaller side up to which the bound comes from an exact SVD
-MET = 1.0 + core.PROVEN  # error / bound of a global optimum, as in the certificate
+MET = 1.0 + PROVEN  # error / bound of a global optimum, as in the certificate
 LETTER = "enmf-paper"  # eNMF to the paper's letter: preset="paper"
 # instead of TOL where a constant explains 98.6 % of the norm: residuals over ||X||^1.5 are small
 TOLS = {"audio_waveform": 3e-6}
@@ -25,12 +38,12 @@ TOLS = {"audio_waveform": 3e-6}
 @lru_cache(maxsize=1)
 def problem(data: str) -> Problem:
     """The validated matrix of that name; the last one is kept."""
-    return core.checked(matrix(data))
+    return protocols.checked(matrix(data))
 
 
 def bound_of(target: Problem, rank: int) -> float:
     """The Eckart-Young bound: from an exact SVD where that is cheap."""
-    return core.bound_of(target, rank, exact=min(target.X.shape) <= EXACT_SIDE)
+    return protocols.bound_of(target, rank, exact=min(target.X.shape) <= EXACT_SIDE)
 
 
 def warm(target: Problem, *methods: str) -> None:

@@ -8,9 +8,8 @@ from functools import lru_cache, partial
 
 import scipy.sparse as sp
 
-from enmf.bench.core import Goal, Problem, checked
 from enmf.bench.data import matrix
-from enmf.bench.protocols import goals
+from enmf.bench.protocols import Goal, Problem, checked, goals
 from enmf.datasets import make_sparse
 from paper.case import Case, Row, reproduces
 from paper.runs import bound_of, facts, run, warm

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from enmf.api.request import Request, solve
-from enmf.problem.validation.arrays import names_in
+from enmf.problem.validation.convert import names_in
 from enmf.problem.validation.masks import check_masked_problem
 from enmf.problem.validation.penalties import with_ridge
 from enmf.run.checks import check_limits

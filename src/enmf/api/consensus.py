@@ -20,7 +20,8 @@ from enmf import parallel
 from enmf.api.certify import certify
 from enmf.api.request import Request, solve
 from enmf.problem.transform import best_U
-from enmf.problem.validation.arrays import check_problem, names_in
+from enmf.problem.validation.arrays import check_problem
+from enmf.problem.validation.convert import names_in
 from enmf.problem.validation.factors import check_rank
 from enmf.problem.validation.numbers import check_count, check_number, check_threads, make_rng
 from enmf.run.checks import check_limits

@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from enmf.api.request import Request, solve
-from enmf.problem.validation.arrays import check_problem, names_in
+from enmf.problem.validation.arrays import check_problem
+from enmf.problem.validation.convert import names_in
 from enmf.run.checks import check_limits
 from enmf.run.stopping import DEFAULTS
 

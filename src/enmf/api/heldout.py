@@ -34,8 +34,6 @@ from enmf import parallel
 from enmf.api.request import Request, solve
 from enmf.geometry.equivalence import match
 from enmf.matrix.base import Matrix, draw
-from enmf.matrix.dense import DenseMatrix
-from enmf.matrix.sparse import SparseMatrix
 from enmf.problem.validation.masks import check_masked_problem
 from enmf.problem.validation.penalties import with_ridge
 from enmf.run.stopping import Stopping
@@ -128,9 +126,7 @@ def draw_sample(X: Matrix, side: int, rng: np.random.Generator) -> Any:
     rows = min(n, max(side, side * side // m))
     columns = min(m, max(side, side * side // rows))
     chosen = _choose(X.row_squares(), rows, rng)
-    whole = len(chosen) == n and isinstance(X, (DenseMatrix, SparseMatrix))
-    part = X if whole else X._rows(chosen, np.ones(len(chosen), X.dtype))
-    array: Any = part.raw()
+    array: Any = X.pick(chosen)
     squares = array.multiply(array).sum(axis=0) if sp.issparse(array) else np.einsum("ij,ij->j", array, array)
     array = array[:, _choose(np.asarray(squares, dtype=np.float64).ravel(), columns, rng)]
     if density == 1.0:

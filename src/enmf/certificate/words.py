@@ -13,16 +13,19 @@ PROVEN = 1e-6  # share of the bound by which the error of a "global_optimum" may
 EXACT = 1e-8  # share of ||X|| up to which the error of a double precision factorization is called exact
 SMALL_ERROR = 0.01  # relative error below which the tolerance shrinks with the error
 
+# what a status means, for people; the exact promises are in the README and in `Certificate`
 STATUSES = {
-    "global_optimum": f"error <= (1 + {PROVEN:.0e}) bound: nobody can do better by more than that share",
-    "exact": "U Vᵀ is X up to 1e-8 ||X|| (5e-7 in single precision)",
-    "converged": "the KKT residual is at most tol: stationary, which says nothing about other minima",
-    "target_reached": "the error is at most target_error",
-    "max_iter": "the largest number of iterations was reached",
-    "timeout": "the time limit was reached",
-    "stalled": "the objective has stopped falling (rounding) before the KKT residual came below tol",
-    "interrupted": "Ctrl-C, or the callback asked to stop",
+    "global_optimum": "The result is proven to be the best possible: no factorization of this rank has an error that "
+    "is smaller by more than one part in a million.",
+    "exact": "The components reproduce the data up to rounding.",
+    "converged": "The run converged: no small change of the factors improves the result.",
+    "target_reached": "The run ended when it reached the requested error.",
+    "max_iter": "The run reached the iteration limit; more iterations may improve the result.",
+    "timeout": "The run reached the time limit; more time may improve the result.",
+    "stalled": "The run stopped because rounding errors hide further progress.",
+    "interrupted": "The run was interrupted; these are the best factors found before that.",
 }
+DONE = ("global_optimum", "exact", "converged", "target_reached")  # the run ended as it was meant to
 
 
 def effective_tol(tol: float, error: float, whole: float) -> float:

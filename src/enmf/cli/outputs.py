@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from enmf.io.tables import Table
     from enmf.run.result import Result
 
-DONE = ("global_optimum", "exact", "converged", "target_reached")
 NOT_FACTORS = (".csv", ".tsv", ".txt", ".npy", ".mtx", ".parquet", ".h5ad", ".json", ".html", ".png")
 
 
@@ -99,6 +98,8 @@ class Outputs:
             say_written(*written, self.certificate, self.trace, predict, self.report)
         if result.status == "interrupted":
             raise Exit(interrupted())
+        from enmf.certificate.words import DONE
+
         if result.status not in DONE and not result.certificate.stationary:
             raise Exit(NOT_CONVERGED)
 
@@ -137,7 +138,7 @@ def _write_estimates(path: str, table: Table, result: Result) -> None:
     import pandas
     import scipy.sparse as sp
 
-    from enmf.matrix.base import row_blocks
+    from enmf.matrix.factor import row_blocks
 
     n, m = table.values.shape
     rows = np.array(table.rows or range(1, n + 1))

@@ -9,7 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from enmf.matrix.dense import DenseMatrix
-from enmf.matrix.sparse import SparseMatrix, as_csr
+from enmf.matrix.sparse import SparseMatrix
+from enmf.matrix.structure import as_csr
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,9 @@ from enmf.distributed.parts import Instruction, Lost, Part
 from enmf.distributed.rows import Pieces, RowBlocks, Step, Value, program, resolved
 from enmf.distributed.sources import is_held
 from enmf.kernels import nnls
-from enmf.matrix.base import Matrix, largest_size, product_cost, repeats, row_blocks
+from enmf.matrix.base import Matrix, largest_size, product_cost, repeats
 from enmf.matrix.dense import DenseMatrix
-from enmf.matrix.factor import WorkersLost, collect, gather, inner
+from enmf.matrix.factor import WorkersLost, collect, gather, inner, row_blocks
 from enmf.matrix.measure import GradientMeasure, measure_rows, together
 from enmf.matrix.sparse import SparseMatrix
 

@@ -23,8 +23,9 @@ import numpy as np
 
 from enmf import parallel
 from enmf.distributed.blocks import Preparation, as_block
+from enmf.distributed.kinds import half_of_memory
 from enmf.distributed.parts import Hand, Instruction, Lost, Packed, Sent, add, drop, make_part, published, run
-from enmf.distributed.sources import LazyBlock, futures_in, half_of_memory, is_held
+from enmf.distributed.sources import LazyBlock, futures_in, is_held
 from enmf.matrix.factor import WorkersLost
 
 FAN_IN = 8  # partial sums added in one task

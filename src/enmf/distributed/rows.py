@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from enmf.distributed.parts import Instruction, Part, Rows
-from enmf.matrix.base import row_blocks
+from enmf.matrix.factor import row_blocks
 
 if TYPE_CHECKING:
     from enmf.distributed.chunked import ChunkedMatrix

@@ -7,7 +7,6 @@ range of rows, never as data.
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Callable
@@ -20,7 +19,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from enmf.distributed.blocks import as_block
-from enmf.matrix.sparse import check_structure
+from enmf.distributed.kinds import family, order_of
+from enmf.matrix.structure import check_structure
 
 SUFFIXES = (".npz", ".npy", ".parquet")
 
@@ -153,33 +153,6 @@ def is_held(block: Any) -> bool:
     return bool(futures_in(block)) or not needed <= set(graph)
 
 
-def is_dask(X: Any) -> bool:
-    return _family(X) == "dask"
-
-
-def is_lazy(X: Any) -> bool:
-    """Whether X is of a kind that is read block by block (a memory map is where its size asks for it)."""
-    return isinstance(X, (str, Path)) or _family(X) in ("dask", "zarr", "h5py")
-
-
-def _family(X: Any) -> str:
-    """The library an array comes from; nothing is imported to find out."""
-    return type(X).__module__.partition(".")[0]
-
-
-def is_mapped(X: Any) -> bool:
-    """Whether X is a whole memory map or consecutive rows of one."""
-    return isinstance(X, np.memmap) and X.ndim == 2 and X.filename is not None and _order(X) is not None
-
-
-def half_of_memory() -> int:
-    """Half the memory of this machine in bytes. Larger memory maps are read in blocks."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-    except (AttributeError, ValueError, OSError):  # not on Windows
-        return 4 << 30
-
-
 def open_blocks(X: Any, block_bytes: BlockBytes) -> tuple[list[Any], int]:
     """The blocks of X, of about the size wanted where we may choose, and the number of its column chunks."""
     if isinstance(X, (str, Path)):
@@ -189,11 +162,11 @@ def open_blocks(X: Any, block_bytes: BlockBytes) -> tuple[list[Any], int]:
         X = np.load(path, mmap_mode="r")
     if len(X.shape) != 2:
         raise ValueError(f"X must be a matrix with 2 dimensions, got {len(X.shape)} (shape {tuple(X.shape)})")
-    if _family(X) == "dask":
+    if family(X) == "dask":
         return _open_dask(X, block_bytes)
     if isinstance(X, np.memmap):
         return _open_mapped(X, block_bytes), 1
-    make: Any = DatasetRows if _family(X) == "h5py" else StoredRows
+    make: Any = DatasetRows if family(X) == "h5py" else StoredRows
     chunk = X.chunks[0] if getattr(X, "chunks", None) else 1  # whole stored chunks: none is read twice
     return [make(X, rows) for rows in _ranges(X.shape, X.dtype.itemsize, block_bytes, chunk)], 1
 
@@ -210,14 +183,10 @@ def _open_mapped(X: np.memmap, block_bytes: BlockBytes) -> list[Any]:
     while isinstance(root.base, np.memmap):
         root = root.base
     offset = root.offset + X.ctypes.data - root.ctypes.data
-    order = _order(X)
+    order = order_of(X)
     assert order is not None
     ranges = _ranges(X.shape, X.dtype.itemsize, block_bytes)
     return [MappedRows(str(X.filename), X.dtype, offset, X.shape, order, rows) for rows in ranges]
-
-
-def _order(X: np.memmap) -> str | None:
-    return "C" if X.flags.c_contiguous else "F" if X.flags.f_contiguous else None
 
 
 def _open_folder(folder: Path) -> list[Any]:

@@ -77,7 +77,7 @@ class PenaltyStage(Method):
         for half in state.halves:
             with half.editing() as F:
                 raise_negatives(F, memory[half.side])
-            half.X.gradient_steps(half, how)
+            half.loss.gradient_steps(half, how)
 
     def finished(self, state: State, memory: list[float]) -> bool:
         return _nonnegative(state)

@@ -35,14 +35,14 @@ from enmf.exterior.plan import (
 )
 from enmf.linalg.rotation import Rotation, negative_share, rotate, spread
 from enmf.linalg.sketch import glance, look_closer, power, refine
-from enmf.linalg.svd import choose_kind, truncated_svd
+from enmf.linalg.spectrum import choose_kind
+from enmf.linalg.svd import truncated_svd
 from enmf.matrix.base import Matrix, sample
 from enmf.matrix.factor import clipped, widened
 from enmf.matrix.lowrank import LowRankMatrix
 from enmf.matrix.single import in_single
 from enmf.parallel import matmul
 from enmf.problem.penalty import Penalty
-from enmf.problem.problem import Problem
 from enmf.problem.state import State
 from enmf.run.loop import Stage, descend, run_stage
 from enmf.run.trace import Phase as Cost
@@ -50,6 +50,7 @@ from enmf.solvers.hals import ExtrapolatedHALS
 
 if TYPE_CHECKING:
     from enmf.linalg.spectrum import Spectrum
+    from enmf.problem.problem import Problem
     from enmf.run.monitor import Monitor
     from enmf.run.options import Phase, RunOptions
     from enmf.run.walk import Walk
@@ -283,7 +284,7 @@ class Journey:
         X, monitor = walk.problem.X, walk.monitor
         rest = max(X.squared_norm() - self.whole.squared_norm(), 0.0)
         A, B = (np.asfortranarray(F[:, : self.rank]) for F in (self.core.A, self.core.B))
-        problem = Problem(self.core)
+        problem = replace(_without_penalty(walk.problem), X=self.core)
         states = [State(problem, A @ rotation.R, B @ rotation.R) for rotation in self.rotations]
         for state in states:
             self._feasible(state, monitor, rest)

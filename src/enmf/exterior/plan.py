@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from enmf.exterior import feasibility
 from enmf.linalg.rotation import NONE_NEGATIVE, ROTATION_STARTS
-from enmf.linalg.spectrum import SvdPolicy
-from enmf.linalg.svd import KINDS, choose_kind
+from enmf.linalg.spectrum import KINDS, SvdPolicy, choose_kind
+
+FEASIBILITY = ("path", "penalty", "penalty-fixed-step", "projection")  # `enmf.exterior.feasibility.STAGES`
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class ExteriorOptions:
         for name, allowed in (
             ("svd", KINDS),
             ("rotation", ("auto", *ROTATION_STARTS)),
-            ("feasibility", tuple(feasibility.STAGES)),
+            ("feasibility", FEASIBILITY),
         ):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name}={getattr(self, name)!r} is not one of {', '.join(map(repr, allowed))}")

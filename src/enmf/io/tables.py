@@ -393,7 +393,7 @@ def _read_h5ad(stored: Stored, kind: str, reading: Reading) -> Table:
 
 def _as_csr(S: Any) -> sp.csr_array:
     """What a file holds as CSR; its indices have not been checked before."""
-    from enmf.matrix.sparse import as_csr
+    from enmf.matrix.structure import as_csr
 
     return as_csr(S)
 

@@ -6,7 +6,7 @@ depend on how a range is split.
 
 from __future__ import annotations
 
-from enmf.kernels.compiler import SUMS_MAY_BE_REORDERED, compiled
+from enmf.kernels.lanes import SUMS_MAY_BE_REORDERED, compiled
 
 CHUNK = 8192
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from enmf.kernels.compiler import SUMS_MAY_BE_REORDERED, compiled
+from enmf.kernels.lanes import SUMS_MAY_BE_REORDERED, compiled
 
 
 @compiled(SUMS_MAY_BE_REORDERED)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from enmf.kernels.compiler import SUMS_MAY_BE_REORDERED, compiled
-from enmf.kernels.sweep import BLOCK, load
+from enmf.kernels.lanes import BLOCK, SUMS_MAY_BE_REORDERED, compiled, load
 
 # columns of the table of partial results, after the r sums of squares
 LARGEST_PRODUCT, SUM_PRODUCT, SMALLEST_GRADIENT = 0, 1, 2

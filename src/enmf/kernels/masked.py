@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from enmf.kernels.compiler import SUMS_MAY_BE_REORDERED, compiled
+from enmf.kernels.lanes import SUMS_MAY_BE_REORDERED, compiled
 from enmf.kernels.nnls import nnls
 
 WIDTH = 64  # entries gathered before their outer products are summed: r x 64 numbers stay in the cache

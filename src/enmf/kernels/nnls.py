@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from enmf.kernels.compiler import compiled
+from enmf.kernels.lanes import compiled
 
 DEPENDENT = 1e-13  # of its diagonal entry is left of the pivot of a member that depends on others
 SIGNIFICANT = 1e-10  # of the numbers it is the difference of: no rounding

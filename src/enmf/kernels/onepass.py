@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from enmf.kernels.compiler import SUMS_MAY_BE_REORDERED, compiled
-from enmf.kernels.sweep import REST, block_arrays, extrapolate_line, load, store, sweep_block
+from enmf.kernels.lanes import REST, SUMS_MAY_BE_REORDERED, block_arrays, compiled, load, store
+from enmf.kernels.sweep import extrapolate_line, sweep_block
 
 
 @compiled(SUMS_MAY_BE_REORDERED)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from enmf.kernels.compiler import compiled
+from enmf.kernels.lanes import compiled
 from enmf.kernels.nnls import factor_passive, solve_passive
 
 

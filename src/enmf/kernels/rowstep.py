@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from enmf.kernels.compiler import SUMS_MAY_BE_REORDERED, compiled
-from enmf.kernels.sweep import BLOCK, load, store
+from enmf.kernels.lanes import BLOCK, SUMS_MAY_BE_REORDERED, compiled, load, store
 
 
 @compiled(SUMS_MAY_BE_REORDERED)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from enmf.kernels.compiler import SUMS_MAY_BE_REORDERED, compiled
+from enmf.kernels.lanes import SUMS_MAY_BE_REORDERED, compiled
 
 ROWS = 32  # rows of S that are transposed into `out` together
 

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from enmf.linalg.spectrum import MEASURED, Spectrum, remainders, rounding_of
-from enmf.linalg.svd import choose_kind
+from enmf.linalg.spectrum import MEASURED, Spectrum, choose_kind, remainders, rounding_of
 from enmf.linalg.thin import orthonormal
 from enmf.parallel import lapack, matmul
 

@@ -12,6 +12,7 @@ from enmf.matrix.factor import by_rows, fortran
 if TYPE_CHECKING:
     from enmf.matrix.base import Matrix
 
+KINDS = ("auto", "exact", "krylov", "randomized")
 ROUNDING = 64 * np.finfo(np.float64).eps  # of ||X||², in eigenvalues; sums of n terms have up to n units more
 
 
@@ -75,6 +76,20 @@ class Spectrum:
 def default_oversampling(rank: int) -> int:
     """Triplets beyond the rank, for the surrogate matrix and the bound."""
     return max(MEASURED.least_oversampling, min(rank, MEASURED.most_oversampling))
+
+
+def choose_kind(
+    shape: tuple[int, int], rank: int, kind: str = "auto", oversampling: int | None = None
+) -> tuple[str, int]:
+    """The kind of SVD that "auto" stands for, and the number of its triplets."""
+    side = min(shape)
+    extra = default_oversampling(rank) if oversampling is None else oversampling
+    width = min(rank + extra, side)
+    if kind == "auto":
+        kind = "exact" if side <= MEASURED.exact_side else "randomized"
+    if kind != "exact" and width >= side - 1:
+        kind = "exact"  # an iteration would span the whole space
+    return kind, width
 
 
 def rounding_of(X: Matrix) -> float:

@@ -18,7 +18,14 @@ import numpy as np
 import scipy.sparse.linalg
 
 from enmf.linalg.sketch import glance, power
-from enmf.linalg.spectrum import MEASURED, Spectrum, default_oversampling, fix_signs, remainders, rounding_of
+from enmf.linalg.spectrum import (
+    MEASURED,
+    Spectrum,
+    choose_kind,
+    fix_signs,
+    remainders,
+    rounding_of,
+)
 from enmf.linalg.thin import full_svd, thin_svd
 from enmf.matrix.factor import gather
 from enmf.parallel import lapack, matmul
@@ -26,7 +33,6 @@ from enmf.parallel import lapack, matmul
 if TYPE_CHECKING:
     from enmf.matrix.base import Matrix
 
-KINDS = ("auto", "exact", "krylov", "randomized")
 GRAM_DIGITS = 1e-8  # share of ||X||² below which a remainder is not taken from eigenvalues of the Gram matrix
 
 
@@ -58,20 +64,6 @@ def truncated_svd(
     if kind == "krylov":
         return power(X, _krylov(X, width, rng), 1)  # ARPACK's own random numbers leave rounding that has no seed
     return power(X, glance(X, width, rng), power_iterations)
-
-
-def choose_kind(
-    shape: tuple[int, int], rank: int, kind: str = "auto", oversampling: int | None = None
-) -> tuple[str, int]:
-    """The kind of SVD that "auto" stands for, and the number of its triplets."""
-    side = min(shape)
-    extra = default_oversampling(rank) if oversampling is None else oversampling
-    width = min(rank + extra, side)
-    if kind == "auto":
-        kind = "exact" if side <= MEASURED.exact_side else "randomized"
-    if kind != "exact" and width >= side - 1:
-        kind = "exact"  # an iteration would span the whole space
-    return kind, width
 
 
 def _exact(X: Matrix, width: int) -> Spectrum:

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from enmf.matrix.sweeps import Sweep
-
 if TYPE_CHECKING:
     from enmf.matrix.base import Matrix
     from enmf.matrix.measure import GradientMeasure
+    from enmf.matrix.sweeps import RowSteps, Sweep
 
 # What a method may need, in words for those who are refused.
 NEEDS = {
@@ -31,8 +30,6 @@ NEEDS = {
     "residual": "products with the residual over the observed entries",
     "all rows": "all rows of U in this process",
 }
-SOLVED = 1e-12  # a sweep that changes a factor by less than this share of the first has solved for it
-MOST_SWEEPS = 10_000
 
 
 class Loss(ABC):
@@ -61,6 +58,10 @@ class Loss(ABC):
         """The half-step of this half."""
         return partial(self.half_step, half)
 
+    def gradient_steps(self, half: Any, how: RowSteps) -> None:
+        """Projected gradient steps of the rows of half.F, in place; for losses that offer "gradient steps"."""
+        raise NotImplementedError
+
     def offers(self, X: Matrix) -> frozenset[str]:
         """Which of NEEDS there is for this kind of X."""
         return frozenset({"half-step", "all rows"})
@@ -88,9 +89,7 @@ class Loss(ABC):
 
     def solve(self, half: Any) -> Any:
         """The best half.F for the other factor, to optimality, by half-steps from 1."""
-        half.replace(np.ones_like(half.F))
-        half.sweep(Sweep(MOST_SWEEPS, SOLVED))
-        return half.F
+        return half.solve_by_sweeps()
 
     def improve_scale(self, state: Any) -> None:  # noqa: B027 (most losses have nothing to do)
         """Bring a pair that is worse than zero factors to the best multiple of itself."""

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from enmf.linalg.nnls import solve_nnls
 from enmf.losses.base import NEEDS, Loss
 from enmf.matrix.base import Matrix, safe_share
 from enmf.matrix.factor import arranged
 from enmf.matrix.measure import GradientMeasure, measure_gradient
+from enmf.matrix.sweeps import RowSteps, Sweep, gradient_steps, product_then_sweep, solve_nnls
 
 if TYPE_CHECKING:
     from enmf.matrix.sweeps import Sweep
@@ -38,7 +38,16 @@ class Frobenius(Loss):
         return frozenset(NEEDS) - ({"residual"} if X.complete else {"normal equations"})
 
     def half_step(self, half: Any, how: Sweep) -> None:
-        half.X.half_step(half, how)
+        self.sweeper(half)(how)
+
+    def gradient_steps(self, half: Any, how: RowSteps) -> None:
+        """Projected gradient steps of the rows of half.F, in place."""
+        if not half.X.complete:
+            half.X.gradient_steps(half, how)
+            return
+        G, B = half.normal()
+        gradient_steps(half.F, G, B, how)
+        half.changed()
 
     def value(self, state: Any) -> float:
         return 0.5 * state.X.squared_error(state)
@@ -78,7 +87,7 @@ class Frobenius(Loss):
         return 0.5 * X.squared_residual(state.U, state.V, TEN_DIGITS)
 
     def sweeper(self, half: Any) -> Callable[[Sweep], None]:
-        return partial(half.X.half_step, half)  # without a frame of its own
+        return partial(half.X.half_step if half.X.fused else product_then_sweep, half)  # without a frame of its own
 
     def measure(self, half: Any) -> GradientMeasure:
         known = half.joint.get(("gradient", half.side))

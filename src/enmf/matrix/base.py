@@ -14,9 +14,8 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from enmf.kernels.sweep import BLOCK
+from enmf.kernels.lanes import BLOCK
 from enmf.matrix.factor import gather, inner
-from enmf.matrix.sweeps import RowSteps, Sweep, gradient_steps, product_then_sweep
 from enmf.parallel import matmul
 
 BLOCK_BYTES = 1 << 19  # of a block of rows that stays in the cache
@@ -64,6 +63,7 @@ class Matrix(ABC):
     dtype: np.dtype
     holds_data = True  # False: products cost no pass over data
     complete = True  # False: entries are missing or weighted, and every row has normal equations of its own
+    fused = False  # True: it has a `half_step(half, how)` of its own; else products come first, then sweeps
     has_entries = False  # True: `raw` is an ndarray with every entry
     observed: int | None = None  # number of observed entries, where others may be missing
 
@@ -99,16 +99,6 @@ class Matrix(ABC):
         return (self.times if side == 0 else self.transpose_times)(C), None
 
     # The half-step, and what is measured between half-steps -----------------------------------------------------------
-
-    def half_step(self, half: Any, how: Sweep) -> None:
-        """Sweeps of half.F while the other factor is held, then extrapolation, in place."""
-        product_then_sweep(half, how)
-
-    def gradient_steps(self, half: Any, how: RowSteps) -> None:
-        """Projected gradient steps of the rows of half.F, in place."""
-        G, B = half.normal()
-        gradient_steps(half.F, G, B, how)
-        half.changed()
 
     def wall(self, half: Any, relative: float) -> float:
         """A wall in the unit of the Gram matrix from one relative to its mean diagonal entry."""
@@ -247,6 +237,10 @@ class Matrix(ABC):
         """The ndarray or CSR array behind, for other libraries; never to be changed."""
         raise TypeError(f"{type(self).__name__} has no plain array")
 
+    def pick(self, index: np.ndarray) -> Any:
+        """These rows, in increasing order, as an ndarray or CSR array; never to be changed."""
+        return self._rows(index, np.ones(len(index), self.dtype)).raw()
+
     @abstractmethod
     def gram(self) -> np.ndarray:
         """X Xᵀ or Xᵀ X, whichever is smaller, in double precision (only for matrices with a small side)."""
@@ -331,12 +325,6 @@ def sample(F: Any, count: int, rng: np.random.Generator) -> np.ndarray:
     squares = np.einsum("ij,ij->i", F, F, dtype=np.float64)
     index, weight = draw(squares, count, rng)
     return np.asfortranarray(F[index] * weight[:, None].astype(F.dtype))
-
-
-def row_blocks(n: int, m: int, numbers: int = 1 << 20) -> list[slice]:
-    """Slices of rows such that a block of them holds about `numbers` entries."""
-    height = max(1, min(n, numbers // max(1, m)))
-    return [slice(a, min(a + height, n)) for a in range(0, n, height)]
 
 
 def dense_squared_residual(block: np.ndarray, U: np.ndarray, V: np.ndarray, work: np.ndarray | None = None) -> float:

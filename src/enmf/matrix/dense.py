@@ -8,9 +8,10 @@ import numpy as np
 
 from enmf import parallel
 from enmf.kernels.dense import survey
+from enmf.kernels.lanes import LANE_BYTES, padded
 from enmf.kernels.onepass import add_parts, half_step
-from enmf.kernels.sweep import LANE_BYTES, padded
-from enmf.matrix.base import Matrix, dense_squared_residual, once, product_cost, row_blocks
+from enmf.matrix.base import Matrix, dense_squared_residual, once, product_cost
+from enmf.matrix.factor import row_blocks
 from enmf.matrix.sweeps import Sweep, product_then_sweep
 
 PARTS = 16  # of the rows, whatever the number of threads; each has its own sums
@@ -18,6 +19,7 @@ PARTS = 16  # of the rows, whatever the number of threads; each has its own sums
 
 class DenseMatrix(Matrix):
     has_entries = True
+    fused = True
 
     def __init__(self, array: np.ndarray) -> None:
         super().__init__(array.shape, array.dtype)
@@ -42,6 +44,9 @@ class DenseMatrix(Matrix):
 
     def raw(self) -> np.ndarray:
         return self.array
+
+    def pick(self, index: np.ndarray) -> Any:
+        return self.raw() if len(index) == self.shape[0] else super().pick(index)
 
     def _times(self, V: np.ndarray) -> np.ndarray:
         return parallel.matmul(np.asfortranarray(V).T, self.array.T).T

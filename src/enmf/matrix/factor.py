@@ -139,6 +139,12 @@ def widened(F: np.ndarray, more: int) -> np.ndarray:
     return np.asfortranarray(np.pad(F, ((0, 0), (0, more))))
 
 
+def row_blocks(n: int, m: int, numbers: int = 1 << 20) -> list[slice]:
+    """Slices of rows such that a block of them holds about `numbers` entries."""
+    height = max(1, min(n, numbers // max(1, m)))
+    return [slice(a, min(a + height, n)) for a in range(0, n, height)]
+
+
 def _call(_: Any, function: Callable[..., Any], *arguments: Any) -> Any:
     return function(*arguments)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from enmf import parallel
 from enmf.kernels.core import core_step
-from enmf.kernels.sweep import LANE_BYTES, padded
+from enmf.kernels.lanes import LANE_BYTES, padded
 from enmf.matrix.base import Matrix
 from enmf.matrix.factor import inner
 from enmf.matrix.sweeps import Sweep, product_then_sweep
@@ -25,6 +25,7 @@ LARGE_RANK = 128  # above it products and sweeps are long enough for calls of th
 
 class LowRankMatrix(Matrix):
     holds_data = False
+    fused = True
 
     def __init__(self, A: np.ndarray, B: np.ndarray) -> None:
         super().__init__((A.shape[0], B.shape[0]), A.dtype)

@@ -18,9 +18,9 @@ import scipy.sparse as sp
 
 from enmf import parallel
 from enmf.kernels import masked as kernels
-from enmf.matrix.base import Matrix, row_blocks, safe_share
+from enmf.matrix.base import Matrix, safe_share
 from enmf.matrix.dense import DenseMatrix
-from enmf.matrix.factor import inner
+from enmf.matrix.factor import inner, row_blocks
 from enmf.matrix.sparse import SparseMatrix
 from enmf.matrix.sweeps import RowSteps, Sweep, extrapolate
 
@@ -50,6 +50,7 @@ class Side:
 
 class MaskedMatrix(Matrix):
     complete = False
+    fused = True
     observed: int
 
     def __init__(self, rows: Side, columns: Side, base: DenseMatrix | SparseMatrix | None, observed: int) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from enmf import parallel
 from enmf.kernels import gradient
-from enmf.kernels.sweep import BLOCK
+from enmf.kernels.lanes import BLOCK
 from enmf.matrix.factor import collect
 
 

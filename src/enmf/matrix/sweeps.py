@@ -1,4 +1,4 @@
-"""Coordinate sweeps of one factor while the other one is held: what a half-step does.
+"""One factor while the other one is held: coordinate sweeps, which a half-step consists of, and the exact solution.
 
     min over F >= 0 of 1/2 <F, F G> - <F, B>,    with F = U: G = VᵀV, B = X V
 
@@ -13,9 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from enmf import parallel
+from enmf.kernels import nnls as active_set
+from enmf.kernels.lanes import BLOCK, RANGE
 from enmf.kernels.rowstep import row_steps
-from enmf.kernels.sweep import BLOCK, RANGE, extrapolate_columns, sweep
-from enmf.matrix.factor import by_rows, change
+from enmf.kernels.sweep import extrapolate_columns, sweep
+from enmf.matrix.factor import by_rows, change, row_blocks
+
+SUPPORT_SWEEPS = 20  # coordinate sweeps that find the support
+AT_ONCE = 1 << 22  # numbers of F that are solved for in double precision at a time
 
 
 class Momentum(NamedTuple):
@@ -108,3 +113,23 @@ def _beyond(F: np.ndarray, old: np.ndarray, beta: np.ndarray) -> np.ndarray:
     out *= beta
     out += F
     return np.maximum(out, 0, out=out)
+
+
+@by_rows
+def solve_nnls(G: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """argmin over F >= 0 of 1/2 <F, F G> - <F, B>, row by row (F, B: n x r; G: r x r), exact to rounding.
+
+    The answer depends on G and B alone, not on a start, so that `transform` gives what `fit_transform` gave.
+    """
+    G64 = np.ascontiguousarray(G, dtype=np.float64)
+    out = np.empty(B.shape, B.dtype, order="F")
+    for rows in row_blocks(len(B), B.shape[1], AT_ONCE):
+        out[rows] = _solve(G64, np.asfortranarray(B[rows], dtype=np.float64))
+    return out
+
+
+def _solve(G: np.ndarray, B: np.ndarray) -> np.ndarray:
+    F = np.zeros(B.shape, order="F")
+    coordinate_sweeps(F, G, B, Sweep(SUPPORT_SWEEPS, 1e-4))
+    parallel.run(active_set.nnls, parallel.even_bounds(len(B), len(G) ** 3 / 3.0), G, B.T, F.T)
+    return F

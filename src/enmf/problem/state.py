@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from enmf.matrix.factor import arranged, column_inner, fortran
+from enmf.matrix.sweeps import Sweep
 from enmf.parallel import matmul
 
 if TYPE_CHECKING:
     from enmf.matrix.base import Matrix
     from enmf.matrix.measure import GradientMeasure
-    from enmf.matrix.sweeps import Sweep
     from enmf.problem.penalty import SidePenalty
     from enmf.problem.problem import Problem
 
+SOLVED = 1e-12  # a sweep that changes a factor by less than this share of the first has solved for it
+MOST_SWEEPS = 10_000
 APART = 1e12  # squared ratio of the norms of two columns of a component from which they are balanced
 
 
@@ -90,6 +92,12 @@ class Half:
             yield self.F
         finally:
             self.changed()
+
+    def solve_by_sweeps(self) -> Any:
+        """The best F for the other factor, to optimality, by half-steps from 1."""
+        self.replace(np.ones_like(self.F))
+        self.sweep(Sweep(MOST_SWEEPS, SOLVED))
+        return self.F
 
     def arrange(self, order: np.ndarray, scale: np.ndarray) -> None:
         """Columns in this order, each times its scale; products at hand follow."""

@@ -1,5 +1,5 @@
 """One self-contained HTML page: what was found, how good it is, what the components are, where the fit is poor."""
 
-from enmf.report.page import write, write_model
+from enmf.report.page import write
 
-__all__ = ["write", "write_model"]
+__all__ = ["write"]

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from enmf.losses.frobenius import Frobenius
-from enmf.matrix.base import row_blocks
+from enmf.matrix.factor import row_blocks
 from enmf.problem.problem import Units
 from enmf.report.axes import Axis
 from enmf.report.numbers import percent, shortened

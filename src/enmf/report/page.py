@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from enmf.certificate.words import STATUSES
 from enmf.files import whole_file
 from enmf.geometry.equivalence import compare
-from enmf.problem.validation.arrays import check_values, names_in
+from enmf.problem.validation.convert import check_values, names_in
 from enmf.problem.validation.numbers import check_choice
 from enmf.report.axes import Axis
 from enmf.report.fit import fit_section, grouped
 from enmf.report.numbers import SPACE, explained, percent, shortened, ticks, times
 from enmf.report.pictures import Line, Ticks, chart, colour_bar, curves, heat_map, png, shrunk
 from enmf.report.tables import table
-from enmf.run.result import Result
 
 if TYPE_CHECKING:
+    from enmf.run.result import Result
     from enmf.run.trace import Trace
 
 KINDS = ("auto", "bar", "image", "spectrum")
@@ -33,17 +34,6 @@ TOP = 8  # features shown per component
 SHOWN_PARTS = 60
 CURVE = 300  # points of a spectrum
 CELLS = 400  # most columns of a heat map
-MEANING = {
-    "global_optimum": "The result is proven to be the best possible: no factorization of this rank has an error that "
-    "is smaller by more than one part in a million.",
-    "exact": "The components reproduce the data up to rounding.",
-    "converged": "The run converged: no small change of the factors improves the result.",
-    "target_reached": "The run ended when it reached the requested error.",
-    "max_iter": "The run reached the iteration limit; more iterations may improve the result.",
-    "timeout": "The run reached the time limit; more time may improve the result.",
-    "stalled": "The run stopped because rounding errors hide further progress.",
-    "interrupted": "The run was interrupted; these are the best factors found before that.",
-}
 
 
 def write(
@@ -84,7 +74,7 @@ def write(
         Where the data come from, such as a file name; part of the heading.
     """
     check_choice("kind", kind, list(KINDS))
-    held = [results] if isinstance(results, Result) else list(results)
+    held: list[Any] = [results] if hasattr(results, "certificate") else list(results)  # type: ignore[arg-type]
     if not held:
         raise ValueError("results is empty: a report needs at least one result")
     if len(held) > 1:
@@ -98,17 +88,6 @@ def write(
     with whole_file(path) as place:
         Path(place).write_text(_document(title or heading, body), encoding="utf-8")
     return str(path)
-
-
-def write_model(path: str | os.PathLike[str], model: Any, U: Any, X: Any, options: dict[str, Any]) -> str:
-    """The page of a fitted estimator, from what it stores, and U if it is known."""
-    settings = {name: value for name, value in model.get_params().items() if value is not None}
-    result = Result(
-        *(U, model.components_.T, model.status_, model.n_iter_, model.certificate_, model.trace_, model.phases_),
-        settings=settings,
-        feature_names=getattr(model, "feature_names_in_", None),
-    )
-    return write(path, result, X, **{"command": f"{model!r}.fit(X)", **options})
 
 
 @dataclass(frozen=True)
@@ -203,7 +182,7 @@ def _verdict(result: Result) -> str:
         )
     elif not c.bounded:
         words.append("How much better it could be is not known: entries are missing, or the bound was not computed.")
-    words.append(MEANING.get(result.status, ""))
+    words.append(STATUSES.get(result.status, ""))
     if c.dead_components:
         words.append(f"{len(c.dead_components)} components are empty: a smaller rank gives the same error.")
     if c.uniqueness is not None and c.uniqueness.verdict == "not unique":

@@ -10,10 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from enmf.losses.base import NEEDS
-
 if TYPE_CHECKING:
-    from enmf.problem.problem import Problem
     from enmf.problem.state import State
 
 
@@ -54,12 +51,3 @@ class Method(ABC):
         if "products" in self.needs:
             return False
         return self.judges or state.X.complete or not self.fused
-
-
-def check_needs(method: Method, name: str, problem: Problem) -> None:
-    """Refuse a method that needs what this loss does not offer for this X."""
-    lacking = method.needs - problem.loss.offers(problem.X)
-    if lacking:
-        what = " and ".join(NEEDS[need] for need in sorted(lacking))
-        where = "" if problem.X.complete else ", where entries are missing or weighted"
-        raise ValueError(f"method {name!r} needs {what}, which the loss {problem.loss.name!r} does not offer{where}")

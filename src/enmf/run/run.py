@@ -16,12 +16,12 @@ from enmf.certificate.certificate import Certificate, make_certificate
 from enmf.certificate.words import effective_tol
 from enmf.linalg.bound import bound_passes, sharpen
 from enmf.linalg.svd import Spectrum, truncated_svd
+from enmf.losses.base import NEEDS
 from enmf.matrix.factor import WorkersLost, by_rows
 from enmf.problem.validation.warn import warn_outside
 from enmf.run.checkpoint import Checkpoint
 from enmf.run.given import Given
 from enmf.run.loop import descend
-from enmf.run.method import check_needs
 from enmf.run.monitor import Monitor, interruptible
 from enmf.run.progress import display
 from enmf.run.result import Result
@@ -31,6 +31,7 @@ from enmf.run.walk import Walk
 if TYPE_CHECKING:
     from enmf.problem.problem import Problem
     from enmf.problem.state import State
+    from enmf.run.method import Method
     from enmf.run.options import Phase, RunOptions
     from enmf.run.stopping import Stopping
 
@@ -54,6 +55,15 @@ def run(problem: Problem, options: RunOptions, spectrum: Spectrum | None = None)
             result = finish(walk, options)
     warn_about_end(result, options.stopping, monitor.interrupted and options.callback is None, problem)
     return result
+
+
+def check_needs(method: Method, name: str, problem: Problem) -> None:
+    """Refuse a method that needs what this loss does not offer for this X."""
+    lacking = method.needs - problem.loss.offers(problem.X)
+    if lacking:
+        what = " and ".join(NEEDS[need] for need in sorted(lacking))
+        where = "" if problem.X.complete else ", where entries are missing or weighted"
+        raise ValueError(f"method {name!r} needs {what}, which the loss {problem.loss.name!r} does not offer{where}")
 
 
 def _resume(problem: Problem, options: RunOptions, watch: Any) -> tuple[Any, Any]:

@@ -243,7 +243,7 @@ class ENMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         The options are those of `enmf.report.write`: row_names, column_names, image_shape, kind, title, command,
         source.
         """
-        from enmf.report import write_model
+        from enmf.sklearn.page import write_model
 
         check_is_fitted(self)
         return write_model(path, self, self.row_factors_, X, options)

@@ -242,7 +242,7 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         The options are those of `enmf.report.write`: row_names, column_names, image_shape, kind, title, command,
         source.
         """
-        from enmf.report import write_model
+        from enmf.sklearn.page import write_model
 
         check_is_fitted(self)
         W = np.zeros((0, self.n_components_)) if X is None else self.transform(X)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
-from enmf.linalg.nnls import solve_nnls
+from enmf.matrix.sweeps import solve_nnls
 from enmf.parallel import matmul
 from enmf.starts.random import random
 from enmf.starts.scaling import balanced

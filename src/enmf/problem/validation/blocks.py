@@ -9,9 +9,10 @@ import numpy as np
 from enmf.distributed.blocks import Preparation, Survey, look
 from enmf.distributed.chunked import ChunkedMatrix
 from enmf.distributed.engine import Engine
-from enmf.distributed.sources import is_dask, open_blocks
+from enmf.distributed.kinds import is_dask
+from enmf.distributed.sources import open_blocks
 from enmf.problem.problem import Problem, Units
-from enmf.problem.validation.arrays import check_size, target_dtype
+from enmf.problem.validation.convert import check_size, target_dtype
 from enmf.problem.validation.entries import TINY_NEGATIVE, power_of_four, within_range
 from enmf.problem.validation.warn import warn_outside
 

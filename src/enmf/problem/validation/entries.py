@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 import numpy as np
 import scipy.sparse as sp
 
-from enmf.matrix.base import Matrix, row_blocks
+from enmf.matrix.base import Matrix
+from enmf.matrix.factor import row_blocks
 from enmf.problem.validation.warn import warn_outside
 
 # Entries outside these ranges are brought to order 1 by an exact power of 4, so that no square overflows or underflows.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from enmf.problem.validation.arrays import canonical, unmasked, without_na
+from enmf.problem.validation.convert import canonical, unmasked, without_na
 from enmf.problem.validation.entries import SQUARES
 from enmf.problem.validation.numbers import check_choice, check_count, check_number
 from enmf.problem.validation.warn import warn_outside

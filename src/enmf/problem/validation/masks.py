@@ -12,10 +12,10 @@ from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.masked import MaskedMatrix, from_dense, from_observed, from_sparse
 from enmf.matrix.sparse import SparseMatrix
 from enmf.problem.problem import Problem, Units
-from enmf.problem.validation.arrays import (
+from enmf.problem.validation.arrays import check_problem
+from enmf.problem.validation.convert import (
     canonical,
     check_dense,
-    check_problem,
     check_sparse,
     hidden_entries,
     refuse_containers,
