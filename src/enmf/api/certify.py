@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from enmf import parallel
 from enmf.certificate.certificate import Certificate, make_certificate
 from enmf.certificate.words import TOL
 from enmf.linalg.bound import sharpen
 from enmf.linalg.svd import truncated_svd
+from enmf.problem.problem import Problem
 from enmf.problem.state import State
 from enmf.problem.validation.factors import check_factors
 from enmf.problem.validation.masks import check_masked_or_complete
 from enmf.problem.validation.numbers import check_choice, check_number, check_threads, make_rng
 from enmf.problem.validation.penalties import with_ridge
-
-if TYPE_CHECKING:
-    from enmf.problem.problem import Problem
 
 
 def certify(

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from enmf.api.request import Request, solve
+from enmf.problem.problem import Problem
 from enmf.problem.validation.convert import names_in
 from enmf.problem.validation.masks import check_masked_problem
 from enmf.problem.validation.penalties import with_ridge
 from enmf.run.checks import check_limits
+from enmf.run.monitor import Progress
+from enmf.run.result import Result
 from enmf.run.stopping import Stopping
-
-if TYPE_CHECKING:
-    from enmf.problem.problem import Problem
-    from enmf.run.monitor import Progress
-    from enmf.run.result import Result
 
 DEFAULTS = Stopping(tol=1e-4, max_iter=1000)
 

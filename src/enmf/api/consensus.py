@@ -12,22 +12,20 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from enmf import parallel
 from enmf.api.certify import certify
 from enmf.api.request import Request, solve
+from enmf.certificate.certificate import Certificate
 from enmf.problem.transform import best_U
 from enmf.problem.validation.arrays import check_problem
 from enmf.problem.validation.convert import names_in
 from enmf.problem.validation.factors import check_rank
 from enmf.problem.validation.numbers import check_count, check_number, check_threads, make_rng
 from enmf.run.checks import check_limits
-
-if TYPE_CHECKING:
-    from enmf.certificate.certificate import Certificate
 
 NEIGHBOURS = 0.3  # nearest neighbours of a component, as a share of the number of runs
 

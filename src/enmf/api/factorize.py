@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from enmf.api.request import Request, solve
 from enmf.problem.validation.arrays import check_problem
 from enmf.problem.validation.convert import names_in
 from enmf.run.checks import check_limits
+from enmf.run.monitor import Progress
+from enmf.run.result import Result
 from enmf.run.stopping import DEFAULTS
-
-if TYPE_CHECKING:
-    from enmf.run.monitor import Progress
-    from enmf.run.result import Result
 
 
 def factorize(

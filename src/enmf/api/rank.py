@@ -28,21 +28,20 @@ from enmf import parallel
 from enmf.api.heldout import Factors, HeldOut, sample_side
 from enmf.api.request import Request, solve
 from enmf.linalg.bound import sharpen
+from enmf.linalg.spectrum import Spectrum
 from enmf.linalg.svd import truncated_svd
+from enmf.problem.problem import Problem
 from enmf.problem.validation.arrays import check_problem
 from enmf.problem.validation.factors import check_ranks
 from enmf.problem.validation.numbers import check_count, check_threads, make_rng
 from enmf.problem.validation.warn import warn_outside
 from enmf.run.checks import check_limits
+from enmf.run.result import Result
 from enmf.run.saved import SavedFile, check_factor
+from enmf.run.stopping import Stopping
 
 if TYPE_CHECKING:
     import pandas
-
-    from enmf.linalg.spectrum import Spectrum
-    from enmf.problem.problem import Problem
-    from enmf.run.result import Result
-    from enmf.run.stopping import Stopping
 
 NEGLIGIBLE = 1e-3  # of the range of the held-out errors
 

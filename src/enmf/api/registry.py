@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from enmf.exterior.pipeline import ExteriorStart
 from enmf.exterior.plan import ExteriorOptions
 from enmf.exterior.softimpute import CompletionOptions, CompletionStart
+from enmf.run.given import MakeStart
+from enmf.run.method import Method
+from enmf.run.options import Start
 from enmf.solvers.adm import ADM
 from enmf.solvers.admm import AOADMM, NMFADMM
 from enmf.solvers.als import ALS, ProjectedALS
@@ -32,11 +35,6 @@ from enmf.starts.observed import observed
 from enmf.starts.r1d import r1d
 from enmf.starts.random import random
 from enmf.starts.spa import spa
-
-if TYPE_CHECKING:
-    from enmf.run.given import MakeStart
-    from enmf.run.method import Method
-    from enmf.run.options import Start
 
 DESCENTS: dict[str, Method] = {
     "hals": HALS(),

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from enmf.api.registry import COMPLETION, FACTORIZATION, OWN_STARTS, Catalogue
 from enmf.exterior.plan import PAPER
+from enmf.linalg.spectrum import Spectrum
+from enmf.problem.problem import Problem
 from enmf.problem.validation.factors import check_init, check_rank
 from enmf.problem.validation.masks import check_masked_rank
 from enmf.problem.validation.numbers import (
@@ -23,16 +25,12 @@ from enmf.problem.validation.penalties import WEIGHTS, with_penalty
 from enmf.problem.validation.warn import warn_outside
 from enmf.run.checks import check_options
 from enmf.run.given import Given, Made
+from enmf.run.method import Method
+from enmf.run.monitor import Progress
 from enmf.run.options import RunOptions, Start
+from enmf.run.result import Result
 from enmf.run.run import run
 from enmf.run.stopping import DEFAULTS, Stopping
-
-if TYPE_CHECKING:
-    from enmf.linalg.spectrum import Spectrum
-    from enmf.problem.problem import Problem
-    from enmf.run.method import Method
-    from enmf.run.monitor import Progress
-    from enmf.run.result import Result
 
 PRESETS: dict[str | None, tuple[dict[str, Any], str | None]] = {None: ({}, None), "paper": (PAPER, "hals")}
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,10 +20,8 @@ from enmf.geometry.equivalence import SAME_ERROR, TOLERANCE, match
 from enmf.problem.validation.arrays import check_problem
 from enmf.problem.validation.numbers import check_count, check_number, check_threads, make_rng
 from enmf.run.checks import check_limits
+from enmf.run.result import Result
 from enmf.run.stopping import DEFAULTS
-
-if TYPE_CHECKING:
-    from enmf.run.result import Result
 
 
 @dataclass(frozen=True)

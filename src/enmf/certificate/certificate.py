@@ -8,7 +8,6 @@ is zero.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,11 +15,9 @@ from enmf.certificate.components import Component, component_table, counted, des
 from enmf.certificate.notebook import html_table
 from enmf.certificate.uniqueness import Uniqueness, uniqueness
 from enmf.certificate.words import PROVEN, exactness
-
-if TYPE_CHECKING:
-    from enmf.losses.base import Loss
-    from enmf.problem.problem import Units
-    from enmf.problem.state import State
+from enmf.losses.base import Loss
+from enmf.problem.problem import Units
+from enmf.problem.state import State
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from enmf.problem.state import State
+from enmf.problem.state import State
 
 PARALLEL = 1e-6  # columns with a cosine of at least 1 - this are parallel
 

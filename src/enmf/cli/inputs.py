@@ -46,6 +46,8 @@ def _shown(table: Table, silent: bool) -> Table:
 
 
 def _open_blocks(data: str, reading: Reading) -> Table:
+    
+if TYPE_CHECKING:
     from enmf.io.tables import Table
 
     place = Path(data)

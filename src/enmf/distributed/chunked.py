@@ -14,12 +14,13 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from enmf import parallel
+from enmf.distributed.blocks import Preparation, Survey
 from enmf.distributed.engine import Engine, Job
 from enmf.distributed.parts import Instruction, Lost, Part
 from enmf.distributed.rows import Pieces, RowBlocks, Step, Value, program, resolved
@@ -30,9 +31,6 @@ from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.factor import WorkersLost, collect, gather, inner, row_blocks
 from enmf.matrix.measure import GradientMeasure, measure_rows, together
 from enmf.matrix.sparse import SparseMatrix
-
-if TYPE_CHECKING:
-    from enmf.distributed.blocks import Preparation, Survey
 
 LOSSES = 5  # rows that may be found missing in one pass, each time with another worker gone
 LONG = 3000  # steps that are remembered, and ...

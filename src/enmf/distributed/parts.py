@@ -10,17 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from enmf import parallel
 from enmf.distributed.blocks import Preparation, as_matrix
+from enmf.matrix.base import Matrix
 from enmf.matrix.dense import DenseMatrix
-
-if TYPE_CHECKING:
-    from enmf.matrix.base import Matrix
 
 ALIGNMENT = 16  # bytes
 

@@ -9,7 +9,7 @@ tried. `lift` brings factors of the core back to all rows of X.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +19,7 @@ from enmf.matrix.factor import by_rows
 from enmf.matrix.lowrank import LowRankMatrix
 from enmf.matrix.sweeps import Sweep, coordinate_sweeps
 from enmf.parallel import matmul
-
-if TYPE_CHECKING:
-    from enmf.problem.state import State
+from enmf.problem.state import State
 
 
 def make_core(

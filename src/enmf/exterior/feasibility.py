@@ -14,16 +14,14 @@ missing, each row has a Gram matrix of its own.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from enmf.matrix.factor import clipped
 from enmf.matrix.sweeps import RowSteps, Sweep
+from enmf.problem.state import State
 from enmf.run.method import Method
-
-if TYPE_CHECKING:
-    from enmf.problem.state import State
 
 
 @dataclass(frozen=True)

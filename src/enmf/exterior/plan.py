@@ -220,14 +220,15 @@ def plan_effort(facts: Facts, options: ExteriorOptions, policy: Policy, plan: Pl
     starts = _rotation_starts(options, near or little, decides)
     if not surrogate and not near:
         starts = starts[:1]  # nothing compares them, and none will be nonnegative
-    steps = {"steps": policy.path_steps_little} if little and options.feasibility == "path" else {}
+    steps = {"steps": policy.path_steps_little if little else policy.path_steps}
+    usual_stage = steps if options.feasibility == "path" else {}
     usual = policy.core_descent_low_rank if near else policy.core_descent_little if little else policy.core_descent
     effort = Effort(
         enough=clippable(error, facts.exact, policy),
         decides=decides,
         starts=starts,
         surrogate=surrogate,
-        feasibility_options=steps if options.feasibility_options is None else options.feasibility_options,
+        feasibility_options=usual_stage if options.feasibility_options is None else options.feasibility_options,
         surrogate_iterations=usual if options.surrogate_iterations is None else options.surrogate_iterations,
     )
     _explain(facts, options, effort, plan)

@@ -25,14 +25,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import numpy as np
 
 from enmf.io.messages import STDIN, InputProblem, one_line, outline
-
-if TYPE_CHECKING:
-    from enmf.io.reading import Reading
+from enmf.io.reading import Reading
 
 SEPARATORS = ",;\t| "  # in order of preference; a blank stands for any run of blanks and tabs
 SEPARATOR_NAMES = {"tab": "\t", "\\t": "\t", "blank": " ", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|"}

@@ -17,16 +17,13 @@ randomized       C <= (A + BᵀB/t) (+) (delta + t) I      in the order of symme
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from enmf.linalg.spectrum import MEASURED, Spectrum, choose_kind, remainders, rounding_of
 from enmf.linalg.thin import orthonormal
+from enmf.matrix.base import Matrix
 from enmf.parallel import lapack, matmul
-
-if TYPE_CHECKING:
-    from enmf.matrix.base import Matrix
 
 
 def bound_passes(X: Matrix, spectrum: Spectrum | None, rank: int) -> float:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from enmf.linalg.spectrum import MEASURED, Spectrum, fix_signs
 from enmf.linalg.thin import orthonormal, orthonormal_beside, thin_svd
+from enmf.matrix.base import Matrix
 from enmf.matrix.factor import beside, in_double
 from enmf.parallel import lapack, matmul
-
-if TYPE_CHECKING:
-    from enmf.matrix.base import Matrix
 
 
 def glance(X: Matrix, width: int, rng: np.random.Generator) -> Spectrum:

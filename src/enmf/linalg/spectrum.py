@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from enmf.matrix.base import Matrix
 from enmf.matrix.factor import by_rows, fortran
-
-if TYPE_CHECKING:
-    from enmf.matrix.base import Matrix
 
 KINDS = ("auto", "exact", "krylov", "randomized")
 ROUNDING = 64 * np.finfo(np.float64).eps  # of ||X||², in eigenvalues; sums of n terms have up to n units more

@@ -12,7 +12,6 @@ own waiting threads, and alternating between the two made the rotation 17 times 
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse.linalg
@@ -27,11 +26,9 @@ from enmf.linalg.spectrum import (
     rounding_of,
 )
 from enmf.linalg.thin import full_svd, thin_svd
+from enmf.matrix.base import Matrix
 from enmf.matrix.factor import gather
 from enmf.parallel import lapack, matmul
-
-if TYPE_CHECKING:
-    from enmf.matrix.base import Matrix
 
 GRAM_DIGITS = 1e-8  # share of ||X||² below which a remainder is not taken from eigenvalues of the Gram matrix
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +19,6 @@ from enmf.matrix.base import Matrix, safe_share
 from enmf.matrix.factor import arranged
 from enmf.matrix.measure import GradientMeasure, measure_gradient
 from enmf.matrix.sweeps import RowSteps, Sweep, gradient_steps, product_then_sweep, solve_nnls
-
-if TYPE_CHECKING:
-    from enmf.matrix.sweeps import Sweep
 
 TEN_DIGITS = 1e-5  # share of ||X||² from which a difference of sums of that size has ten digits
 

@@ -6,16 +6,12 @@ converts each value it reads. Nothing of the size of X is stored.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from enmf import parallel
+from enmf.matrix.base import Matrix
 from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.sparse import SparseMatrix
-
-if TYPE_CHECKING:
-    from enmf.matrix.base import Matrix
 
 PARTS = 8  # of these rows, whatever the number of threads; each has its own sums
 HEIGHT = 128  # rows of the stored array that are converted together

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from enmf.losses.base import Loss
 from enmf.losses.frobenius import Frobenius
+from enmf.matrix.base import Matrix
 from enmf.problem.penalty import Penalty
-
-if TYPE_CHECKING:
-    from enmf.losses.base import Loss
-    from enmf.matrix.base import Matrix
 
 
 @dataclass(frozen=True)

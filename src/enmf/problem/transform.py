@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from enmf.problem.problem import Problem
 from enmf.problem.state import State
-
-if TYPE_CHECKING:
-    from enmf.problem.problem import Problem
 
 
 def best_pair(problem: Problem, H: np.ndarray) -> tuple[Any, np.ndarray]:

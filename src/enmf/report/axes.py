@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from enmf.report.numbers import increasing, ticks
-
-if TYPE_CHECKING:
-    from enmf.report.pictures import Ticks
+from enmf.report.pictures import Ticks
 
 
 @dataclass(frozen=True)

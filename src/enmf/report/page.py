@@ -74,7 +74,7 @@ def write(
         Where the data come from, such as a file name; part of the heading.
     """
     check_choice("kind", kind, list(KINDS))
-    held: list[Any] = [results] if hasattr(results, "certificate") else list(results)  # type: ignore[arg-type]
+    held: list[Any] = [results] if hasattr(results, "certificate") else list(results)
     if not held:
         raise ValueError("results is empty: a report needs at least one result")
     if len(held) > 1:

@@ -14,15 +14,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from enmf.matrix.factor import home_of
+from enmf.run.monitor import Progress
 from enmf.run.saved import SavedFile, check_factor
-
-if TYPE_CHECKING:
-    from enmf.run.monitor import Progress
 
 SHARE = 0.05  # of the time that may be spent on saving
 FILE = "factors.npz"

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from enmf.problem.problem import Problem
-    from enmf.run.walk import Walk
+from enmf.problem.problem import Problem
+from enmf.run.walk import Walk
 
 MakeStart = Callable[[Any, int, np.random.Generator], tuple[Any, Any]]
 

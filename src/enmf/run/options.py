@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from enmf.problem.problem import Problem
+from enmf.run.method import Method
+from enmf.run.monitor import Progress
 from enmf.run.stopping import DEFAULTS, Stopping
 from enmf.run.walk import Walk
-
-if TYPE_CHECKING:
-    from enmf.problem.problem import Problem
-    from enmf.run.method import Method
-    from enmf.run.monitor import Progress
 
 Phase = Callable[[Walk], None]
 

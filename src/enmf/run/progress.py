@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from enmf.run.monitor import Progress
+from enmf.run.monitor import Progress
 
 
 @contextmanager

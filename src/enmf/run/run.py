@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -18,22 +18,20 @@ from enmf.linalg.bound import bound_passes, sharpen
 from enmf.linalg.svd import Spectrum, truncated_svd
 from enmf.losses.base import NEEDS
 from enmf.matrix.factor import WorkersLost, by_rows
+from enmf.problem.problem import Problem
+from enmf.problem.state import State
 from enmf.problem.validation.warn import warn_outside
 from enmf.run.checkpoint import Checkpoint
 from enmf.run.given import Given
 from enmf.run.loop import descend
+from enmf.run.method import Method
 from enmf.run.monitor import Monitor, interruptible
+from enmf.run.options import Phase, RunOptions
 from enmf.run.progress import display
 from enmf.run.result import Result
+from enmf.run.stopping import Stopping
 from enmf.run.trace import Phase as Cost
 from enmf.run.walk import Walk
-
-if TYPE_CHECKING:
-    from enmf.problem.problem import Problem
-    from enmf.problem.state import State
-    from enmf.run.method import Method
-    from enmf.run.options import Phase, RunOptions
-    from enmf.run.stopping import Stopping
 
 
 def run(problem: Problem, options: RunOptions, spectrum: Spectrum | None = None) -> Result:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from numbers import Integral, Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from enmf import parallel
 from enmf.api import registry
 from enmf.api.request import Request, solve
+from enmf.problem.problem import Problem
 from enmf.problem.transform import best_pair, best_U
 from enmf.problem.validation.arrays import check_problem
 from enmf.problem.validation.factors import as_numbers, check_given
@@ -28,9 +29,6 @@ from enmf.problem.validation.penalties import with_penalty
 from enmf.problem.validation.warn import warn_outside
 from enmf.run.checks import check_limits
 from enmf.run.stopping import DEFAULTS
-
-if TYPE_CHECKING:
-    from enmf.problem.problem import Problem
 
 AUTO_COMPONENTS = 10
 SOLVERS = {"cd": "hals"}  # scikit-learn's names for methods of ours

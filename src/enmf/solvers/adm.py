@@ -10,14 +10,12 @@ with duals scaled by alpha and beta. Z is never formed: Z C = P (Qᵀ C) + R C.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from enmf.problem.state import State
 from enmf.run.method import Method
-
-if TYPE_CHECKING:
-    from enmf.problem.state import State
 
 
 @dataclass

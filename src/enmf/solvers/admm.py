@@ -13,15 +13,12 @@ nmf-admm  ADMM on the whole problem (compare Hajinezhad et al. 2016): minimize 1
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from enmf.parallel import matmul
+from enmf.problem.state import State
 from enmf.run.method import Method
-
-if TYPE_CHECKING:
-    from enmf.problem.state import State
 
 
 @dataclass(frozen=True)

@@ -18,16 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from enmf.matrix.factor import inner
 from enmf.parallel import matmul
+from enmf.problem.state import State
 from enmf.run.method import Method
-
-if TYPE_CHECKING:
-    from enmf.problem.state import State
 
 ARMIJO = 0.01
 FACTOR = 10.0

@@ -10,7 +10,7 @@ together. Rows whose Gram matrix is singular on P, or that do not end, are left 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,10 +18,8 @@ from enmf import parallel
 from enmf.kernels import nnls as active_set
 from enmf.kernels.pivoting import solve_groups
 from enmf.matrix.factor import by_rows
+from enmf.problem.state import State
 from enmf.run.method import Method
-
-if TYPE_CHECKING:
-    from enmf.problem.state import State
 
 PATIENCE = 3  # full exchanges allowed without a decrease of the infeasible indices
 

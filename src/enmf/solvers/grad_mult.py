@@ -12,15 +12,13 @@ wants to shrink becomes exactly zero: multiplication alone never gets there.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from enmf.parallel import matmul
+from enmf.problem.state import State
 from enmf.run.method import Method
-
-if TYPE_CHECKING:
-    from enmf.problem.state import State
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,13 @@ did not help takes a short step instead.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from enmf.matrix.sweeps import RowSteps, gradient_steps
+from enmf.problem.state import State
 from enmf.run.method import Method
-
-if TYPE_CHECKING:
-    from enmf.problem.state import State
 
 
 @dataclass(frozen=True)

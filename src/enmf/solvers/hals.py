@@ -15,16 +15,14 @@ Boutros 2018 ("masked-scd"), and e-hals the descent of eNMC ("masked-e-scd").
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from enmf.matrix.factor import copied
 from enmf.matrix.sweeps import Momentum, Sweep
+from enmf.problem.state import Half, State
 from enmf.run.method import Method
-
-if TYPE_CHECKING:
-    from enmf.problem.state import Half, State
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,13 @@ Without that the method stops where it must not, on Verb at rank 80 1 % to 6 % a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from enmf.matrix.factor import by_rows
+from enmf.problem.state import State
 from enmf.run.method import Method
-
-if TYPE_CHECKING:
-    from enmf.problem.state import State
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,13 @@ fpgm   Xu and Yin 2013 (accelerated block proximal gradient): one extrapolated g
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from enmf.parallel import matmul
+from enmf.problem.state import Half, State
 from enmf.run.method import Method
 from enmf.solvers.als import AlternatingNNLS
-
-if TYPE_CHECKING:
-    from enmf.problem.state import Half, State
 
 
 def optimal_gradient_nnls(

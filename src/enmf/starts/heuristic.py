@@ -8,14 +8,10 @@ never formed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from enmf.matrix.base import Matrix
 from enmf.starts.random import random
-
-if TYPE_CHECKING:
-    from enmf.matrix.base import Matrix
 
 ROUNDS = 3
 

@@ -7,18 +7,16 @@ at zero, times the row's best factor. More clusters than rows: the rest starts a
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
+from enmf.matrix.base import Matrix
 from enmf.starts.random import random
 from enmf.starts.scaling import balanced, fit_rows
-
-if TYPE_CHECKING:
-    from enmf.matrix.base import Matrix
 
 ELSEWHERE = 0.2
 ITERATIONS = 20

@@ -8,17 +8,13 @@ V is the positive part of the sources Y, U of the mixing matrix, both at the bes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from enmf.linalg.rotation import procrustes
 from enmf.linalg.svd import truncated_svd
+from enmf.matrix.base import Matrix
 from enmf.starts.random import random
 from enmf.starts.scaling import balanced, fit_scale
-
-if TYPE_CHECKING:
-    from enmf.matrix.base import Matrix
 
 ITERATIONS = 100
 STEP = 1.0

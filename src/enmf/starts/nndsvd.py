@@ -10,15 +10,11 @@ Components beyond min(n, m), for which there is no singular pair, start at rando
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from enmf.linalg.svd import truncated_svd
+from enmf.matrix.base import Matrix
 from enmf.starts.random import random
-
-if TYPE_CHECKING:
-    from enmf.matrix.base import Matrix
 
 
 def nndsvd(X: Matrix, rank: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

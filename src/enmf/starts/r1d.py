@@ -9,15 +9,13 @@ Components for which nothing is left (on dense data the first part is all of X) 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from enmf.matrix.base import Matrix
 from enmf.starts.random import random
-
-if TYPE_CHECKING:
-    from enmf.matrix.base import Matrix
 
 GAMMA = 4.0
 ROUNDS = 30

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from enmf.matrix.base import Matrix
 from enmf.matrix.factor import inner
-
-if TYPE_CHECKING:
-    from enmf.matrix.base import Matrix
 
 
 def balanced(U: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -11,18 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 
+from enmf.matrix.base import Matrix
 from enmf.matrix.sweeps import solve_nnls
 from enmf.parallel import matmul
 from enmf.starts.random import random
 from enmf.starts.scaling import balanced
-
-if TYPE_CHECKING:
-    from enmf.matrix.base import Matrix
 
 Product = Callable[[np.ndarray], np.ndarray]
 

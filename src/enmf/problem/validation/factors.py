@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from enmf.matrix.base import Matrix
 from enmf.problem.validation.convert import canonical, unmasked, without_na
 from enmf.problem.validation.entries import SQUARES
 from enmf.problem.validation.numbers import check_choice, check_count, check_number
 from enmf.problem.validation.warn import warn_outside
-
-if TYPE_CHECKING:
-    from enmf.matrix.base import Matrix
 
 UNIT, LEAN = 30, 60  # powers of two by which the product of a start may miss X, and its factors differ in size
 

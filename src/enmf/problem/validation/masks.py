@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from enmf.matrix.base import Matrix
 from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.masked import MaskedMatrix, from_dense, from_observed, from_sparse
 from enmf.matrix.sparse import SparseMatrix
@@ -26,9 +27,6 @@ from enmf.problem.validation.entries import EntryError, checked_entries, within_
 from enmf.problem.validation.factors import check_rank
 from enmf.problem.validation.numbers import check_choice
 from enmf.problem.validation.warn import warn_outside
-
-if TYPE_CHECKING:
-    from enmf.matrix.base import Matrix
 
 MISSING = ("nan", "unstored", "none")
 OBSERVED = "Observed entries must be numbers; say with missing= or mask= which ones are missing."

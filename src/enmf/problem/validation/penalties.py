@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from enmf.problem.penalty import Penalty, SidePenalty
+from enmf.problem.problem import Problem
 from enmf.problem.validation.numbers import check_choice, check_number
-
-if TYPE_CHECKING:
-    from enmf.problem.problem import Problem
 
 WEIGHTS = ("l1_U", "l2_U", "l1_V", "l2_V")
 STRONGEST = {np.dtype(np.float32): 1e15, np.dtype(np.float64): 1e60}  # penalty beside X of order 1: sums keep digits
