@@ -46,8 +46,6 @@ def _shown(table: Table, silent: bool) -> Table:
 
 
 def _open_blocks(data: str, reading: Reading) -> Table:
-    
-if TYPE_CHECKING:
     from enmf.io.tables import Table
 
     place = Path(data)
