@@ -79,6 +79,9 @@ class Loss(ABC):
         """The error by which errors are judged."""
         return self.error(self.mass(X))
 
+    def prepare(self, state: Any, kkt: bool) -> None:  # noqa: B027 (most losses have nothing to do)
+        """Make what the next step needs and the value, or with `kkt` the KKT residual, can be measured from."""
+
     def rounding(self, X: Matrix, value: float) -> float:
         """Differences from this value up to this size are rounding."""
         return float(np.finfo(X.dtype).eps) * abs(value)

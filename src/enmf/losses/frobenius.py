@@ -69,6 +69,9 @@ class Frobenius(Loss):
         for half in state.halves:
             half.replace(arranged(half.F, np.arange(state.rank), root))
 
+    def prepare(self, state: Any, kkt: bool) -> None:
+        state.X.prepare(state, kkt)
+
     def rounding(self, X: Matrix, value: float) -> float:
         whole = X.squared_norm()
         scale = whole if 2.0 * value > safe_share(X.dtype) * whole else 2.0 * value

@@ -40,7 +40,7 @@ def descend(walk: Walk) -> None:
             iteration = counter.iterations
             measured = interval > 0 and iteration % interval == 0
             if reuses and (measured or rows.knows_product or not (fused and state.X.allows_one_pass)):
-                state.X.prepare(state, measured)  # the next step needs it, so it is charged
+                state.problem.loss.prepare(state, measured)  # the next step needs it, so it is charged
             with monitor.measuring():
                 value = state.value()
                 objective = value + state.problem.penalty.value(state)

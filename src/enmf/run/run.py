@@ -76,6 +76,8 @@ def _resume(problem: Problem, options: RunOptions, watch: Any) -> tuple[Any, Any
         "rank": options.rank,
         "method": options.name,
     }
+    if problem.loss.name != "frobenius":  # files of earlier versions do not say it
+        about["loss"] = problem.loss.name
     kept = Checkpoint(options.checkpoint, about)
     return kept.load(), kept.watching(watch)
 
