@@ -218,6 +218,6 @@ def test_the_plan_says_what_was_done_and_why():
     for phase in ("svd", "rotation"):
         assert f"  {phase}" in shown
     assert all(decision.because for decision in result.plan)
-    iterations = [d.what for d in result.plan if d.phase == "rotation" and "iterations" in d.what]
-    most = int(iterations[0].split()[2])
-    assert result.rotation.iterations <= most
+    (rotation,) = (d.what for d in result.plan if d.phase == "rotation")
+    assert result.rotation.start in rotation
+    assert result.rotation.iterations <= int(rotation.split()[-3])

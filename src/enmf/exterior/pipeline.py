@@ -26,6 +26,7 @@ from enmf.exterior.plan import (
     Plan,
     Policy,
     clippable,
+    explain_entry,
     plan_effort,
     plan_power,
     plan_rotation,
@@ -100,8 +101,8 @@ class ExteriorStart:
             reason = worth_restarting(step_flops, walk.state.error(), bound, self.policy)
             if reason is None:
                 break
-            if walk.plan is not None:
-                walk.plan.note("restart", "another start", reason)
+            if walk.plan is not None and walk.plan[-1].phase != "restart":
+                walk.plan.note("restart", f"up to {self.options.restarts} further starts", reason)
             other = walk.anew(child)
             journey = Journey(replace(self.options, rotation="random"), self.policy)
             with walk.monitor.restarting():
@@ -188,7 +189,9 @@ class Journey:
                 first = look_closer(rough, first.truncated(rank + policy.svd.least_oversampling), walk.rng)
             if self._spread_mass(first, X.dtype) >= policy.nearly_nonnegative:
                 return power(rough, first, plan_power(little, self.options, policy, self.plan))
-            self.plan.note("svd", "refined until it gains nothing", "spread over all components it is nonnegative")
+            self.plan.note(
+                "svd", "refined until it gains nothing", "spread over all components it is nearly nonnegative"
+            )
             return self._refined(walk, rough, first, counter)
 
     def _refined(self, walk: Walk, rough: Matrix, first: Spectrum, counter: Any) -> Spectrum:
@@ -232,8 +235,9 @@ class Journey:
         self.core = make_core(self.whole, precision, walk.rng, policy.core_rows) if sampled else self.whole
         with walk.monitor.phase("rotation"):
             mass = self._spread_mass(spectrum, X.dtype) if error < policy.low_rank else 1.0
-        facts = Facts(error, mass, spectrum.kind == "exact", self.core.cost_per_column / X.cost_per_column)
-        self.effort: Effort = plan_effort(facts, self.options, policy, self.plan)
+        cost = self.core.cost_per_column / X.cost_per_column
+        self.facts = Facts(error, mass, spectrum.kind == "exact", cost)
+        self.effort: Effort = plan_effort(self.facts, self.options, policy, self.plan)
 
     def rotate(self, walk: Walk) -> None:
         """Algorithm 1 from each start, least negative mass first; a point with `enough` of it needs no other start."""
@@ -267,8 +271,11 @@ class Journey:
         """Into the orthant, on the core or on X, and from the core to X."""
         best = self.rotations[0]
         if best.negative_mass <= self.effort.enough:
+            self.plan.note("feasibility", "nothing to do", "the rotated SVD is nonnegative")
             self._begin(walk, clipped(matmul(self.U, best.R)), clipped(matmul(self.V, best.R)), best)
-        elif self.effort.surrogate:
+            return
+        explain_entry(self.facts, self.options, self.effort, self.plan)
+        if self.effort.surrogate:
             self._enter_on_core(walk)
         else:
             state = State(_without_penalty(walk.problem), self.U @ best.R, self.V @ best.R)

@@ -146,14 +146,17 @@ class Decision:
 
 
 class Plan(list[Decision]):
-    """What was decided for an X, in order, and why."""
+    """What was decided for an X, and why."""
+
+    ORDER = ("svd", "data", "rotation", "feasibility", "core", "restart")
 
     def note(self, phase: str, what: str, because: str) -> None:
         self.append(Decision(phase, what, because))
 
     def __str__(self) -> str:
-        wide = max((len(d.phase) for d in self), default=0)
-        return "\n".join(["Plan", *(f"  {d.phase:<{wide}}  {d.what}, because {d.because}" for d in self)])
+        rows = sorted(self, key=lambda decision: self.ORDER.index(decision.phase))
+        wide = max(map(len, self.ORDER))
+        return "\n".join(["Plan", *(f"  {d.phase:<{wide}}  {d.what}: {d.because}" for d in rows)])
 
 
 @dataclass(frozen=True)
@@ -181,14 +184,9 @@ class Effort:
 def plan_svd(shape: tuple[int, int], rank: int, options: ExteriorOptions, plan: Plan) -> tuple[str, int]:
     """Kind and number of triplets of phase 1."""
     kind, width = choose_kind(shape, rank, options.svd)
-    side = min(shape)
-    if options.svd == kind:
-        because = "it was asked for"
-    elif kind == "exact":
-        because = f"the smaller side of X, {side}, allows its Gram matrix"
-    else:
-        because = f"the smaller side of X, {side}, is too large for its Gram matrix"
-    plan.note("svd", f"{kind}, {width} singular triplets", because)
+    side = f"the shorter side of X has {min(shape)}"
+    because = f"{side}, so its Gram matrix is cheap" if kind == "exact" else f"{side}, too many for its Gram matrix"
+    plan.note("svd", f"{kind}, {width} singular triplets", "as asked" if options.svd == kind else because)
     return kind, width
 
 
@@ -196,8 +194,8 @@ def plan_power(little: bool, options: ExteriorOptions, policy: Policy, plan: Pla
     """Power iterations of a randomized SVD."""
     usual = policy.power_iterations_little if little else policy.power_iterations
     chosen = usual if options.power_iterations is None else options.power_iterations
-    because = "this rank explains little of X" if little else "what comes after it needs no more digits"
-    plan.note("svd", f"{chosen:g} power iterations", because)
+    why = "explains so little of X that all starts end alike" if little else "is only a start, which needs few digits"
+    plan.note("svd", f"{1 + 2 * chosen:g} passes over X for it", f"at this rank it {why}")
     return chosen
 
 
@@ -231,7 +229,7 @@ def plan_effort(facts: Facts, options: ExteriorOptions, policy: Policy, plan: Pl
         feasibility_options=usual_stage if options.feasibility_options is None else options.feasibility_options,
         surrogate_iterations=usual if options.surrogate_iterations is None else options.surrogate_iterations,
     )
-    _explain(facts, options, effort, plan)
+    plan.note("data", f"the SVD leaves {100 * error:.3g} % of ||X||", _describe(error, decides, policy))
     return effort
 
 
@@ -244,19 +242,29 @@ def _rotation_starts(options: ExteriorOptions, one: bool, decides: bool) -> tupl
     return (*first, *["random"] * count)[:count]
 
 
-def _explain(facts: Facts, options: ExteriorOptions, effort: Effort, plan: Plan) -> None:
-    explained = f"rank-r factors of any sign leave {100 * facts.relative_error:.3g} % of ||X||"
-    words = "the rotation decides which minimum is found" if effort.decides else "all good starts end alike"
-    plan.note("rotation", f"from {' and '.join(map(repr, effort.starts))}", f"{explained}, so {words}")
-    where = "the core, a sample of the rows," if options.sample else "the low-rank matrix"
+def _describe(error: float, decides: bool, policy: Policy) -> str:
+    if error < policy.low_rank:
+        return (
+            "nearly of this rank, so that the rotation decides about the minimum" if decides else "nearly of this rank"
+        )
+    return "hardly explained at this rank" if error > policy.hardly_explained else "partly explained at this rank"
+
+
+def explain_entry(facts: Facts, options: ExteriorOptions, effort: Effort, plan: Plan) -> None:
+    """Phase 3 in words, for a plan that comes to it."""
     steps = effort.feasibility_options.get("steps")
-    stage = f"{options.feasibility!r}" + (f" in {steps} steps" if steps else "")
-    if effort.surrogate:
-        cost = f"a product with it costs {facts.core_cost:.2g} of one with X"
-        plan.note("feasibility", f"{stage} on {where}", cost)
-        plan.note("surrogate", f"up to {effort.surrogate_iterations} iterations on it", explained)
-    else:
-        plan.note("feasibility", f"{stage} on X itself", f"the core would cost {facts.core_cost:.2g} of X per product")
+    stage = f"{options.feasibility}, {steps} steps" if steps else options.feasibility
+    cost = f"{100 * facts.core_cost:.2g} % of one with X"
+    if not effort.surrogate:
+        asked = options.surrogate is False
+        plan.note("feasibility", f"{stage}, on X", "as asked" if asked else f"a product with a core would cost {cost}")
+        return
+    core = "a core of sampled rows" if options.sample else "the low-rank matrix of all rows"
+    plan.note("feasibility", f"{stage}, on {core}", f"a product with it costs {cost}")
+    most = effort.surrogate_iterations
+    plan.note(
+        "core", f"a first descent of up to {most} iterations on it", "they cost no pass over X; then two bring it up"
+    )
 
 
 def plan_rotation(
@@ -269,15 +277,19 @@ def plan_rotation(
     if options.rotation_iterations is not None:
         iterations = options.rotation_iterations
     count = 1 + affordable // max(iterations, 1)
-    cost = f"one costs {passes_per_iteration:.2g} passes over X"
-    plan.note("rotation", f"up to {iterations} iterations of {min(count, len(effort.starts))} start(s)", cost)
+    starts = " and ".join(effort.starts[:count])
+    cost = f"{policy.rotation_passes:g} passes over X pay for {affordable} iterations"
+    because = "it decides about the minimum" if effort.decides else "more bring nothing on such data"
+    if iterations == affordable or (effort.starts[count:] and not effort.decides):
+        because = cost
+    plan.note("rotation", f"from {starts}, up to {iterations} iterations each", because)
     return iterations, count
 
 
 def worth_restarting(step_flops: float, error: float, bound: float, policy: Policy) -> str | None:
     """Why a further start is worth its time, or None."""
     if step_flops <= policy.cheap_step:
-        return "a step takes less than a millisecond"
+        return "a step takes less than a millisecond, and starts of small data can be told apart only at their end"
     if error > policy.far_from_bound * bound:
         return f"the error is more than {policy.far_from_bound:g} times the bound"
     return None
