@@ -19,44 +19,84 @@ FEASIBILITY = ("path", "penalty", "penalty-fixed-step", "projection")  # `enmf.e
 
 @dataclass(frozen=True)
 class Policy:
-    """Every tuned number of the exterior method; behind each its reason and the lesson in docs/lessons."""
+    """Every tuned number of the exterior method; above each its reason and its lesson in docs/lessons."""
 
-    # What kind of data these are, by the relative error of the SVD at this rank
-    low_rank: float = 0.2  # below: nearly of low rank, so that starts differ and a long descent on the core pays
-    hardly_explained: float = 0.95  # above: all starts end within 0.02 % (text), so every phase is kept short
-    # Phase 1
-    few_columns: float = 0.9  # error of a sampled SVD (which flatters) from which columns beyond the least do not pay
-    power_iterations: float = 1.0  # of a randomized SVD: the second changes no start
-    power_iterations_little: float = 0.5  # for data hardly explained: the same errors, one pass less
-    nearly_nonnegative: float = 1e-2  # negative mass of the spread start below which an accurate SVD is the descent
-    single_svd: float = 5e-3  # relative error from which the digits of single precision are enough for the SVD
-    # Phase 2
-    rotation_rows: int = 20  # per column, of the sample that is rotated: r x r unknowns need no more
-    rotation_passes: float = 20.0  # passes over X whose cost may go into rotations: on Verb more cost and bring nothing
-    svd_flops: float = 150.0  # times r³: an r x r SVD in slow flops, as measured beside products
-    long_rotation: int = 100  # iterations where the rotation decides about the minimum (Face r = 25, exact data)
-    short_rotation: int = 20  # elsewhere: ends at the same errors as 100, or lower
-    least_rotation: int = 5  # whatever they cost
-    decides_by_error: float = 0.08  # relative error below which the rotation decides
-    decides_by_mass: float = 0.05  # negative mass of the spread start below which it does
-    negligible: float = 0.007  # share of the relative error that may be clipped: the error grows by 0.1 % at most
-    # Phase 3, on the core
-    core_rows: int = 120  # per column, of the core: with 60 Face r = 10 prefers the worse of two minima half the time
-    core_cost: float = 0.5  # of a product with X, below which the core stands in for it
-    single_core: float = 0.05  # relative error from which errors of the core can be told apart in single precision
-    path_steps: int = 20  # 40 and 250 end at the same errors, 10 on some data at larger ones
-    path_steps_little: int = 10  # for data hardly explained
-    core_descent: int = 50  # iterations of the first descent on the core
-    core_descent_low_rank: int = 150  # Face r = 25 arrives in 0.47 instead of 0.65 s
+    # -- What kind of data these are, by the relative error of the SVD at this rank
+
+    # below: nearly of low rank, starts differ, and a long descent on the core pays (rotation.md#rotation-decides)
+    low_rank: float = 0.2
+    # above: all starts end within 0.02 % (text), so every phase is kept short (starts-and-minima.md#little-explained)
+    hardly_explained: float = 0.95
+
+    # -- Phase 1
+
+    # error of a sampled SVD (which flatters) from which columns beyond the least do not pay (svd.md#few-columns)
+    few_columns: float = 0.9
+    # of a randomized SVD: the second changes no start (svd.md#half-power)
+    power_iterations: float = 1.0
+    # for data hardly explained: the same errors, one pass less (svd.md#half-power)
+    power_iterations_little: float = 0.5
+    # negative mass of the spread start below which an accurate SVD is the descent (svd.md#nearly-nonnegative)
+    nearly_nonnegative: float = 1e-2
+    # relative error from which the digits of single precision are enough for the SVD (svd.md#single-precision)
+    single_svd: float = 5e-3
+
+    # -- Phase 2
+
+    # per column, of the sample that is rotated: r x r unknowns need no more (rotation.md#rotation-rows)
+    rotation_rows: int = 20
+    # passes over X whose cost may go into rotations: on Verb more cost and bring nothing (rotation.md#rotation-budget)
+    rotation_passes: float = 20.0
+    # times r³: an r x r SVD in slow flops, as measured beside products (rotation.md#rotation-budget)
+    svd_flops: float = 150.0
+    # iterations where the rotation decides about the minimum (Face r = 25, exact data) (rotation.md#rotation-decides)
+    long_rotation: int = 100
+    # elsewhere: ends at the same errors as 100, or lower (rotation.md#rotation-decides)
+    short_rotation: int = 20
+    # whatever they cost (rotation.md#rotation-budget)
+    least_rotation: int = 5
+    # relative error below which the rotation decides (rotation.md#rotation-decides)
+    decides_by_error: float = 0.08
+    # negative mass of the spread start below which it does (rotation.md#rotation-decides)
+    decides_by_mass: float = 0.05
+    # share of the relative error that may be clipped: the error grows by 0.1 % at most (rotation.md#clipping)
+    negligible: float = 0.007
+
+    # -- Phase 3, on the core
+
+    # per column of the core; 60 prefer the worse minimum of Face r = 10 half the time (feasibility-and-core.md#core-rows)
+    core_rows: int = 120
+    # of a product with X, below which the core stands in for it (feasibility-and-core.md#core)
+    core_cost: float = 0.5
+    # relative error from which errors of the core can be told apart in single precision (svd.md#single-precision)
+    single_core: float = 0.05
+    # 40 and 250 end at the same errors, 10 on some data at larger ones (feasibility-and-core.md#path-steps)
+    path_steps: int = 20
+    # for data hardly explained (feasibility-and-core.md#path-steps)
+    path_steps_little: int = 10
+    # iterations of the first descent on the core (feasibility-and-core.md#core-descent)
+    core_descent: int = 50
+    # Face r = 25 arrives in 0.47 instead of 0.65 s (feasibility-and-core.md#core-descent)
+    core_descent_low_rank: int = 150
+    # for data hardly explained, all of whose starts end alike (feasibility-and-core.md#core-descent)
     core_descent_little: int = 10
-    trial: float = 0.2  # share of them that every candidate gets before the best one goes on
-    least_gain: float = 1e-4  # share of the error that ten iterations on the core must gain
-    near_bound: float = 1.002  # squared error over that of the SVD below which the descent on the core goes on
-    lift_sweeps: int = 5  # from the clipped least-squares solution of all rows
-    lift_ridge: float = 1e-6  # of the mean Gram diagonal: a singular Gram matrix must have an inverse of few digits
-    # Further starts
-    cheap_step: float = 5e7  # flops of a step (a millisecond) up to which further starts are always tried
-    far_from_bound: float = 10.0  # error / bound from which they are worth their time
+    # share of them that every candidate gets before the best one goes on (feasibility-and-core.md#core-trial)
+    trial: float = 0.2
+    # share of the error that ten iterations on the core must gain (feasibility-and-core.md#core-early-end)
+    least_gain: float = 1e-4
+    # squared error over the SVD's below which the descent on the core goes on (feasibility-and-core.md#core-early-end)
+    near_bound: float = 1.002
+    # from the clipped least-squares solution of all rows (feasibility-and-core.md#lift)
+    lift_sweeps: int = 5
+    # of the mean Gram diagonal: gives a singular Gram matrix an inverse of few digits (feasibility-and-core.md#lift)
+    lift_ridge: float = 1e-6
+
+    # -- Further starts
+
+    # flops of a step (1 ms) up to which further starts are always tried (starts-and-minima.md#small-data-starts)
+    cheap_step: float = 5e7
+    # error / bound from which they are worth their time (starts-and-minima.md#far-from-bound)
+    far_from_bound: float = 10.0
     svd: SvdPolicy = field(default_factory=SvdPolicy)
 
 

@@ -15,22 +15,36 @@ ROUNDING = 64 * np.finfo(np.float64).eps  # of ||X||², in eigenvalues; sums of 
 
 @dataclass(frozen=True)
 class SvdPolicy:
-    """Tuned numbers of singular value decompositions. What each was measured on: docs/lessons/svd.md."""
+    """Every tuned number of singular value decompositions; above each its reason and its lesson in docs/lessons."""
 
-    exact_side: int = 1024  # "auto" is exact up to this smaller side: its Gram matrix costs less than a few passes
-    least_oversampling: int = 10  # triplets beyond the rank: fewer make the randomized subspace miss the last ones
-    most_oversampling: int = 40  # more do not change which starts are good, and every one costs a column per pass
-    sampled_rows: int = 8  # per column, of the sample that begins a randomized SVD: worth two passes
-    closer_rows: int = 96  # per column, of a second sample for data of which the rank explains little (text)
-    rough: float = 8e-4  # share of the error that `refine` may leave to later steps when it gives a first spectrum
-    refined: float = 1e-6  # its last step reduces the error by less: the share that "global_optimum" allows
-    largest_basis: int = 7  # columns of the basis of `refine`, in widths: beyond, reorthogonalization costs more
-    most_block: int = 128  # columns of a block of `refine`: wider ones need fewer reads but many more columns
-    well_conditioned: float = 1e-3  # least over largest singular value of a block whose squares keep enough digits
-    bound_power_iterations: int = 3  # improve a randomized SVD before it gives a bound
-    norm_block: int = 8  # independent starts of the norm estimate
-    norm_steps: int = 8  # Lanczos steps of the norm estimate
-    failure: float = 1e-9  # probability that the bound of an iterative SVD is too high
+    # "auto" is exact up to this smaller side: its Gram matrix costs less than a few passes (svd.md#exact-side)
+    exact_side: int = 1024
+    # triplets beyond the rank: fewer make the randomized subspace miss the last ones (svd.md#oversampling)
+    least_oversampling: int = 10
+    # more do not change which starts are good, and every one costs a column per pass (svd.md#oversampling)
+    most_oversampling: int = 40
+    # per column, of the sample that begins a randomized SVD: worth two passes (svd.md#sampled-start)
+    sampled_rows: int = 8
+    # per column, of a second sample for data of which the rank explains little (text) (svd.md#closer-rows)
+    closer_rows: int = 96
+    # share of the error that `refine` may leave to later steps when it gives a first spectrum (svd.md#krylov)
+    rough: float = 8e-4
+    # its last step reduces the error by less: the share that "global_optimum" allows (svd.md#krylov)
+    refined: float = 1e-6
+    # columns of the basis of `refine`, in widths: beyond, reorthogonalization costs more (svd.md#krylov-block)
+    largest_basis: int = 7
+    # columns of a block of `refine`: wider ones need fewer reads but many more columns (svd.md#krylov-block)
+    most_block: int = 128
+    # least over largest singular value of a block whose squares keep enough digits (svd.md#gram-digits)
+    well_conditioned: float = 1e-3
+    # improve a randomized SVD before it gives a bound (svd.md#bound-failure)
+    bound_power_iterations: int = 3
+    # independent starts of the norm estimate (svd.md#bound-failure)
+    norm_block: int = 8
+    # Lanczos steps of the norm estimate (svd.md#bound-failure)
+    norm_steps: int = 8
+    # probability that the bound of an iterative SVD is too high (svd.md#bound-failure)
+    failure: float = 1e-9
 
 
 MEASURED = SvdPolicy()
