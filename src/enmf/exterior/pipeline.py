@@ -181,14 +181,16 @@ class Journey:
             if kind != "randomized":
                 return truncated_svd(X, rank, kind=kind, rng=walk.rng)
             rough = in_single(X)
-            first = glance(rough, width, walk.rng)
+            first = glance(rough, width, walk.rng, policy.svd)
             if first.relative_error(rank) < policy.single_svd and rough is not X:
-                rough, first = X, glance(X, width, walk.rng)
+                rough, first = X, glance(X, width, walk.rng, policy.svd)
             little = first.relative_error(rank) > policy.few_columns
             if little:
-                first = look_closer(rough, first.truncated(rank + policy.svd.least_oversampling), walk.rng)
+                narrow = first.truncated(rank + policy.svd.least_oversampling)
+                first = look_closer(rough, narrow, walk.rng, policy.svd)
             if self._spread_mass(first, X.dtype) >= policy.nearly_nonnegative:
-                return power(rough, first, plan_power(little, self.options, policy, self.plan))
+                iterations = plan_power(little, self.options, policy, self.plan)
+                return power(rough, first, iterations, policy.svd)
             self.plan.note(
                 "svd", "refined until it gains nothing", "spread over all components it is nearly nonnegative"
             )
@@ -201,7 +203,7 @@ class Journey:
         """
         monitor, X, rank = walk.monitor, walk.problem.X, self.rank
         turn = spread(rank).astype(X.dtype)
-        for spectrum in refine(X, rough, first, rank):
+        for spectrum in refine(X, rough, first, rank, self.policy.svd):
             U, V = (matmul(F, turn) for F in spectrum.factors(rank))
             if negative_share(U, V) <= self._clippable(spectrum):
                 state = State(_without_penalty(walk.problem), clipped(U), clipped(V))

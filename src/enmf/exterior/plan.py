@@ -64,7 +64,7 @@ class Policy:
 
     # -- Phase 3, on the core
 
-    # per column of the core; 60 prefer the worse minimum of Face r = 10 half the time (feasibility-and-core.md#core-rows)
+    # per column of the core; with 60 Face r = 10 often finds its worse minimum (feasibility-and-core.md#core-rows)
     core_rows: int = 120
     # of a product with X, below which the core stands in for it (feasibility-and-core.md#core)
     core_cost: float = 0.5

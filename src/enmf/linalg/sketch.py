@@ -7,20 +7,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from enmf.linalg.spectrum import MEASURED, Spectrum, fix_signs
+from enmf.linalg.spectrum import MEASURED, Spectrum, SvdPolicy, fix_signs
 from enmf.linalg.thin import orthonormal, orthonormal_beside, thin_svd
 from enmf.matrix.base import Matrix
 from enmf.matrix.factor import beside, in_double
 from enmf.parallel import lapack, matmul
 
 
-def glance(X: Matrix, width: int, rng: np.random.Generator) -> Spectrum:
+def glance(X: Matrix, width: int, rng: np.random.Generator, policy: SvdPolicy = MEASURED) -> Spectrum:
     """A rough spectrum of a sample of the rows of X (its U has as many rows), at a fraction of a pass.
 
     Its V is as good as a random block after one product with XᵀX. It always has `width` triplets, whatever the rank of
     the sample.
     """
-    rows = MEASURED.sampled_rows * width
+    rows = policy.sampled_rows * width
     if 2 * rows > X.shape[0]:
         V, _, _ = thin_svd(X.transpose_times(_normal(X.shape[0], width, X.dtype, rng)))
         U, s, turn = thin_svd(X.times(V))
@@ -44,9 +44,9 @@ def _filled(spectrum: Spectrum, width: int, rng: np.random.Generator) -> Spectru
     return replace(spectrum, U=np.pad(U, ((0, 0), (0, lacking))), s=np.pad(s, (0, lacking)), V=V)
 
 
-def look_closer(X: Matrix, first: Spectrum, rng: np.random.Generator) -> Spectrum:
+def look_closer(X: Matrix, first: Spectrum, rng: np.random.Generator, policy: SvdPolicy = MEASURED) -> Spectrum:
     """A better one from a larger sample; `first` itself where X has no more than twice its rows."""
-    rows = min(MEASURED.closer_rows * len(first.s), X.shape[0] // 4)
+    rows = min(policy.closer_rows * len(first.s), X.shape[0] // 4)
     if rows <= 2 * first.U.shape[0]:
         return first
     sample = X.sample_rows(rows, rng)
@@ -59,13 +59,13 @@ def _normal(rows: int, columns: int, dtype: np.dtype, rng: np.random.Generator) 
     return rng.standard_normal((rows, columns)).astype(dtype)
 
 
-def power(X: Matrix, first: Spectrum, iterations: float) -> Spectrum:
+def power(X: Matrix, first: Spectrum, iterations: float, policy: SvdPolicy = MEASURED) -> Spectrum:
     """Power iterations from a glance at X: products with X and Xᵀ in turns; half an iteration is one product."""
     U, s, V, turn, back = first.U, first.s, first.V, None, None
     if U.shape[0] != X.shape[0]:
         XV, back = X.there_and_back(V)
         U, s, turn = thin_svd(XV)
-        back = matmul(back, turn / s) if back is not None and s[-1] > MEASURED.well_conditioned * s[0] else None  # Xᵀ U
+        back = matmul(back, turn / s) if back is not None and s[-1] > policy.well_conditioned * s[0] else None  # Xᵀ U
     left = True  # U is the newer one, and V has not turned with it yet
     for _ in range(round(2 * iterations)):
         if left:
@@ -79,7 +79,7 @@ def power(X: Matrix, first: Spectrum, iterations: float) -> Spectrum:
     return fix_signs(replace(first, U=U, s=s, V=V))
 
 
-def refine(X: Matrix, rough: Matrix, spectrum: Spectrum, rank: int) -> Iterator[Spectrum]:
+def refine(X: Matrix, rough: Matrix, spectrum: Spectrum, rank: int, policy: SvdPolicy = MEASURED) -> Iterator[Spectrum]:
     """Better and better spectra by block Krylov iteration from the leading right singular vectors.
 
     For data whose unconstrained optimum is (nearly) nonnegative: there it is the descent. The first spectrum comes when
@@ -89,9 +89,9 @@ def refine(X: Matrix, rough: Matrix, spectrum: Spectrum, rank: int) -> Iterator[
     the basis then goes on in the precision of X.
     """
     width = len(spectrum.s)
-    block = min(max(rank + rank // 10, 10), MEASURED.most_block, width)
+    block = min(max(rank + rank // 10, 10), policy.most_block, width)
     side = min(X.shape)
-    most = max(min(MEASURED.largest_basis * width, side // 2), width + block)
+    most = max(min(policy.largest_basis * width, side // 2), width + block)
     if most > side:  # no room for a basis that grows
         yield power(X, spectrum, 2)
         return
@@ -111,12 +111,12 @@ def refine(X: Matrix, rough: Matrix, spectrum: Spectrum, rank: int) -> Iterator[
         if size > rank + block or full:
             rest = _rest(gram, spectrum, rank)
             gain = 1.0 - rest / before if before > 0 else 0.0
-            done = full or gain <= MEASURED.refined
+            done = full or gain <= policy.refined
             # if gains go on shrinking by q = gain / last_gain, gain q / (1 - q) is left to later steps
             left, q = gain**2 / (last_gain - gain) if last_gain > gain else float("inf"), gain / (last_gain or 1.0)
             last_gain, before = gain if before < float("inf") else 0.0, rest
-            last_step = first and left * q <= MEASURED.rough  # the next one, probably: it needs no way back
-            if done or (first and left <= MEASURED.rough):
+            last_step = first and left * q <= policy.rough  # the next one, probably: it needs no way back
+            if done or (first and left <= policy.rough):
                 yield fix_signs(_ritz(spectrum, basis[:, :size], images, gram))
                 if done:
                     return
