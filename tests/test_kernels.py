@@ -24,8 +24,7 @@ from enmf.matrix.sweeps import (
     product_then_sweep,
     solve_nnls,
 )
-from enmf.problem.penalty import Penalty, SidePenalty
-from enmf.problem.problem import Problem
+from enmf.problem.problem import Penalty, Problem, SidePenalty
 from enmf.problem.state import State
 from enmf.solvers.anls_bpp import block_pivoting
 

@@ -8,12 +8,9 @@ import pytest
 import problems
 from enmf.api.registry import DESCENTS
 from enmf.matrix.dense import DenseMatrix
-from enmf.problem.penalty import Penalty, SidePenalty
-from enmf.problem.problem import Problem, Units
-from enmf.problem.state import State
-from enmf.problem.transform import best_pair
-from enmf.run.given import Made
-from enmf.run.options import RunOptions
+from enmf.problem.problem import Penalty, Problem, SidePenalty, Units
+from enmf.problem.state import State, best_pair
+from enmf.run.options import Made, RunOptions
 from enmf.run.run import run
 from enmf.run.stopping import Stopping
 from enmf.starts.random import random

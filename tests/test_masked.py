@@ -10,8 +10,7 @@ import slow
 from enmf.kernels import masked as kernels
 from enmf.matrix.masked import from_dense, from_observed, from_sparse
 from enmf.matrix.sweeps import RowSteps, Sweep
-from enmf.problem.penalty import Penalty, SidePenalty
-from enmf.problem.problem import Problem
+from enmf.problem.problem import Penalty, Problem, SidePenalty
 from enmf.problem.state import State
 
 DTYPES = [np.float64, np.float32]

@@ -20,7 +20,7 @@ from enmf import parallel
 from enmf.api.certify import certify
 from enmf.api.request import Request, solve
 from enmf.certificate.certificate import Certificate
-from enmf.problem.transform import best_U
+from enmf.problem.state import best_U
 from enmf.problem.validation.arrays import check_problem
 from enmf.problem.validation.convert import names_in
 from enmf.problem.validation.factors import check_rank

@@ -33,8 +33,7 @@ from enmf.linalg.svd import truncated_svd
 from enmf.problem.problem import Problem
 from enmf.problem.validation.arrays import check_problem
 from enmf.problem.validation.factors import check_ranks
-from enmf.problem.validation.numbers import check_count, check_threads, make_rng
-from enmf.problem.validation.warn import warn_outside
+from enmf.problem.validation.numbers import check_count, check_threads, make_rng, warn_outside
 from enmf.run.checks import check_limits
 from enmf.run.result import Result
 from enmf.run.saved import SavedFile, check_factor

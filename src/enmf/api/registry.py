@@ -14,19 +14,17 @@ from typing import Any
 from enmf.exterior.pipeline import ExteriorStart
 from enmf.exterior.plan import ExteriorOptions
 from enmf.exterior.softimpute import CompletionOptions, CompletionStart
-from enmf.run.given import MakeStart
 from enmf.run.method import Method
-from enmf.run.options import Start
+from enmf.run.options import MakeStart, Start
 from enmf.solvers.adm import ADM
 from enmf.solvers.admm import AOADMM, NMFADMM
 from enmf.solvers.als import ALS, ProjectedALS
 from enmf.solvers.anls_bpp import ANLSBPP
 from enmf.solvers.grad_mult import GradMult
 from enmf.solvers.gradient import Gradient
-from enmf.solvers.hals import HALS, AcceleratedHALS, ExtrapolatedHALS
+from enmf.solvers.hals import HALS, R1D, AcceleratedHALS, ExtrapolatedHALS
 from enmf.solvers.mu import MultiplicativeUpdates
 from enmf.solvers.nesterov import FPGM, NeNMF
-from enmf.solvers.r1d import R1D
 from enmf.starts.heuristic import heuristic
 from enmf.starts.kmeans import kmeans
 from enmf.starts.nica import nica

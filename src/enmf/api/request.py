@@ -20,14 +20,13 @@ from enmf.problem.validation.numbers import (
     check_path,
     check_threads,
     make_rng,
+    warn_outside,
 )
 from enmf.problem.validation.penalties import WEIGHTS, with_penalty
-from enmf.problem.validation.warn import warn_outside
 from enmf.run.checks import check_options
-from enmf.run.given import Given, Made
 from enmf.run.method import Method
 from enmf.run.monitor import Progress
-from enmf.run.options import RunOptions, Start
+from enmf.run.options import Given, Made, RunOptions, Start
 from enmf.run.result import Result
 from enmf.run.run import run
 from enmf.run.stopping import DEFAULTS, Stopping

@@ -11,8 +11,7 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from enmf.certificate.components import Component, component_table, counted, describe_components
-from enmf.certificate.notebook import html_table
+from enmf.certificate.components import Component, component_table, counted, describe_components, html_table
 from enmf.certificate.uniqueness import Uniqueness, uniqueness
 from enmf.certificate.words import PROVEN, exactness
 from enmf.losses.base import Loss

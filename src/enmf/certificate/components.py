@@ -8,6 +8,7 @@ duplicate   u_j and u_k (or v_j and v_k) are parallel: u v_jᵀ + u v_kᵀ = u (
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -68,3 +69,9 @@ def component_table(components: Iterable[Component]) -> str:
 def _cosines(gram: np.ndarray, length: np.ndarray, alive: np.ndarray) -> np.ndarray:
     safe = np.where(alive, length, 1.0)
     return gram / np.outer(safe, safe) * np.outer(alive, alive)
+
+
+def html_table(title: str, rows: Iterable[tuple[str, str]]) -> str:
+    """Escaped names and values below a title."""
+    cells = (f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>" for name, value in rows)
+    return f"<table><caption>{html.escape(title)}</caption><tbody>{''.join(cells)}</tbody></table>"

@@ -43,9 +43,10 @@ from enmf.matrix.factor import clipped, widened
 from enmf.matrix.lowrank import LowRankMatrix
 from enmf.matrix.single import in_single
 from enmf.parallel import matmul
-from enmf.problem.penalty import Penalty
+from enmf.problem.problem import Penalty
 from enmf.problem.state import State
 from enmf.run.loop import Stage, descend, run_stage
+from enmf.run.options import Start
 from enmf.run.trace import Phase as Cost
 from enmf.solvers.hals import ExtrapolatedHALS
 
@@ -60,7 +61,7 @@ USUAL = ExteriorOptions()
 
 
 @dataclass(frozen=True)
-class ExteriorStart:
+class ExteriorStart(Start):
     """The start of eNMF: phases 1 to 3 before the descent, further starts after it."""
 
     options: ExteriorOptions = USUAL

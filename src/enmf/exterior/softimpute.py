@@ -26,6 +26,7 @@ from enmf.linalg.rotation import ROTATION_STARTS, rotate
 from enmf.matrix.factor import clipped
 from enmf.run.loop import Stage, run_stage
 from enmf.run.method import Method
+from enmf.run.options import Start
 from enmf.run.trace import Phase as Cost
 from enmf.solvers.adm import solve_rows
 from enmf.starts.observed import mean
@@ -120,16 +121,13 @@ class CompletionOptions:
 
 
 @dataclass(frozen=True)
-class CompletionStart:
+class CompletionStart(Start):
     """The start of eNMC: softImpute-ALS, rotation, feasibility."""
 
     options: CompletionOptions = field(default_factory=CompletionOptions)
 
     def phases(self, problem: Problem, options: RunOptions) -> Sequence[Phase]:
         return [self.impute, self.rotate, self.enter]
-
-    def afterwards(self, problem: Problem, options: RunOptions) -> Sequence[Phase]:
-        return []
 
     def impute(self, walk: Walk) -> None:
         costs = dict.fromkeys(("softimpute", "rotation", "feasibility", "descent"), Cost())

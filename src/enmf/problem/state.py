@@ -20,8 +20,7 @@ from enmf.parallel import matmul
 if TYPE_CHECKING:
     from enmf.matrix.base import Matrix
     from enmf.matrix.measure import GradientMeasure
-    from enmf.problem.penalty import SidePenalty
-    from enmf.problem.problem import Problem
+    from enmf.problem.problem import Problem, SidePenalty
 
 SOLVED = 1e-12  # a sweep that changes a factor by less than this share of the first has solved for it
 MOST_SWEEPS = 10_000
@@ -245,3 +244,16 @@ def _balancing(own: np.ndarray, other: np.ndarray, size: float) -> np.ndarray:
     """Squared factors that take the gradient of columns of norm `own` to that of balanced ones; 0 for (0, 0)."""
     lone = np.where(own > 0, own, np.divide(size, other, out=np.zeros_like(own), where=other > 0))
     return np.divide(lone, other, out=np.zeros_like(own), where=other > 0)
+
+
+def best_pair(problem: Problem, H: np.ndarray) -> tuple[Any, np.ndarray]:
+    """argmin over U >= 0 of loss and penalty for V = Hᵀ, and V, both in the units of the problem."""
+    X = problem.X
+    V = np.asfortranarray(H.T.astype(X.dtype) / problem.units.factor(X.dtype))
+    return problem.loss.solve(State(problem, X.zeros(len(H)), V).halves[0]), V
+
+
+def best_U(problem: Problem, H: np.ndarray) -> Any:
+    """The same U in the user's units."""
+    U, _ = best_pair(problem, H)
+    return problem.X.public(U * problem.units.factor(problem.X.dtype))

@@ -1,29 +1,69 @@
-"""What a run is asked to do, decided before it begins."""
+"""What a run is asked to do, decided before it begins; and the starts that are one phase."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from enmf.problem.problem import Problem
-from enmf.run.method import Method
-from enmf.run.monitor import Progress
 from enmf.run.stopping import DEFAULTS, Stopping
-from enmf.run.walk import Walk
 
-Phase = Callable[[Walk], None]
+if TYPE_CHECKING:
+    from enmf.problem.problem import Problem
+    from enmf.run.method import Method
+    from enmf.run.monitor import Progress
+    from enmf.run.walk import Walk
+
+Phase = Callable[["Walk"], None]
+MakeStart = Callable[[Any, int, np.random.Generator], tuple[Any, Any]]
 
 
-class Start(Protocol):
+class Start:
     """Where the factors of a descent come from: phases that leave a state, and phases after the descent."""
 
-    def phases(self, problem: Problem, options: RunOptions) -> Sequence[Phase]: ...
+    def phases(self, problem: Problem, options: RunOptions) -> Sequence[Phase]:
+        return [self.begin]
 
-    def afterwards(self, problem: Problem, options: RunOptions) -> Sequence[Phase]: ...
+    def afterwards(self, problem: Problem, options: RunOptions) -> Sequence[Phase]:
+        return []
+
+    def begin(self, walk: Walk) -> None:
+        """The phase of a start that has one only."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class Given(Start):
+    """Factors to start from; a U of None begins as the best one for V."""
+
+    U: Any
+    V: np.ndarray
+
+    def begin(self, walk: Walk) -> None:
+        walk.settle_rows()
+        if self.U is not None:
+            walk.begin_at(self.U, self.V)
+            return
+        with walk.monitor.phase("init"):
+            walk.begin_at(walk.problem.X.zeros(walk.rank), self.V)
+            rows = walk.state.halves[0]
+            rows.replace(walk.problem.loss.solve(rows))
+
+
+@dataclass(frozen=True)
+class Made(Start):
+    """Factors made by make(X, rank, rng)."""
+
+    make: MakeStart
+
+    def begin(self, walk: Walk) -> None:
+        with walk.monitor.phase("init"):
+            U, V = self.make(walk.gathered().X, walk.rank, walk.rng)
+        walk.settle_rows()
+        walk.begin_at(U, V)
 
 
 @dataclass(frozen=True)

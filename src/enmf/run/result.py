@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from enmf.certificate.notebook import html_table
+from enmf.certificate.components import html_table
 
 if TYPE_CHECKING:
     import pandas

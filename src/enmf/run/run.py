@@ -20,13 +20,12 @@ from enmf.losses.base import NEEDS
 from enmf.matrix.factor import WorkersLost, by_rows
 from enmf.problem.problem import Problem
 from enmf.problem.state import State
-from enmf.problem.validation.warn import warn_outside
+from enmf.problem.validation.numbers import warn_outside
 from enmf.run.checkpoint import Checkpoint
-from enmf.run.given import Given
 from enmf.run.loop import descend
 from enmf.run.method import Method
 from enmf.run.monitor import Monitor, interruptible
-from enmf.run.options import Phase, RunOptions
+from enmf.run.options import Given, Phase, RunOptions
 from enmf.run.progress import display
 from enmf.run.result import Result
 from enmf.run.stopping import Stopping

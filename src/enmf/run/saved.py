@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from enmf.files import whole_file
-from enmf.problem.validation.warn import warn_outside
+from enmf.problem.validation.numbers import warn_outside
 
 VERSION = 1
 KINDS = {"run": "the checkpoint of a run", "sweep": "the checkpoint of a rank sweep", "result": "a result"}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from enmf.problem.state import State
-from enmf.problem.validation.warn import warn_outside
+from enmf.problem.validation.numbers import warn_outside
 
 if TYPE_CHECKING:
     from enmf.linalg.rotation import Rotation

@@ -17,7 +17,7 @@ from enmf.api.complete import DEFAULTS, complete_problem
 from enmf.api.registry import COMPLETION
 from enmf.api.request import Request
 from enmf.kernels import masked as kernels
-from enmf.problem.transform import best_U
+from enmf.problem.state import best_U
 from enmf.problem.validation.masks import MISSING, check_masked_problem, check_places
 from enmf.problem.validation.numbers import check_range, check_threads
 from enmf.problem.validation.penalties import with_ridge

@@ -21,12 +21,11 @@ from enmf import parallel
 from enmf.api import registry
 from enmf.api.request import Request, solve
 from enmf.problem.problem import Problem
-from enmf.problem.transform import best_pair, best_U
+from enmf.problem.state import best_pair, best_U
 from enmf.problem.validation.arrays import check_problem
 from enmf.problem.validation.factors import as_numbers, check_given
-from enmf.problem.validation.numbers import check_threads
+from enmf.problem.validation.numbers import check_threads, warn_outside
 from enmf.problem.validation.penalties import with_penalty
-from enmf.problem.validation.warn import warn_outside
 from enmf.run.checks import check_limits
 from enmf.run.stopping import DEFAULTS
 

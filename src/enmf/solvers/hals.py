@@ -25,9 +25,27 @@ from enmf.problem.state import Half, State
 from enmf.run.method import Method
 
 
+class Sweeping(Method):
+    """Coordinate sweeps of both factors in turn."""
+
+    progress: float
+    needs = frozenset({"half-step"})
+
+    def most_sweeps(self, half: Half) -> int:
+        """Largest number of sweeps of this half."""
+        raise NotImplementedError
+
+    def step(self, state: State, memory: Any, objective: float) -> None:
+        for half in state.halves:
+            half.sweep(Sweep(self.most_sweeps(half), self.progress))
+
+    def step_flops(self, state: State) -> float:
+        return state.X.half_step_flops(state.rank)
+
+
 @dataclass(frozen=True)
-class HALS(Method):
-    """Coordinate sweeps of both factors in turn.
+class HALS(Sweeping):
+    """So many sweeps for each product.
 
     Parameters
     ----------
@@ -40,18 +58,12 @@ class HALS(Method):
     sweeps: int = 1
     progress: float = 0.0
 
-    needs = frozenset({"half-step"})
-
-    def step(self, state: State, memory: Any, objective: float) -> None:
-        for half in state.halves:
-            half.sweep(Sweep(self.sweeps, self.progress))
-
-    def step_flops(self, state: State) -> float:
-        return state.X.half_step_flops(state.rank)
+    def most_sweeps(self, half: Half) -> int:
+        return self.sweeps
 
 
 @dataclass(frozen=True)
-class AcceleratedHALS(Method):
+class AcceleratedHALS(Sweeping):
     """Up to 1 + alpha * (cost of the product / cost of a sweep) sweeps for each product.
 
     Parameters
@@ -68,21 +80,11 @@ class AcceleratedHALS(Method):
     progress: float = 0.1
     max_sweeps: int | None = None
 
-    needs = frozenset({"half-step"})
-
     def most_sweeps(self, half: Half) -> int:
-        """Largest number of sweeps for this half."""
         if self.max_sweeps is not None:
             return self.max_sweeps
         product = half.X.cost_per_column  # for one column
         return 1 + int(self.alpha * (1.0 + product / (2.0 * len(half.F) * max(half.F.shape[1], 1))))
-
-    def step(self, state: State, memory: Any, objective: float) -> None:
-        for half in state.halves:
-            half.sweep(Sweep(self.most_sweeps(half), self.progress))
-
-    def step_flops(self, state: State) -> float:
-        return state.X.half_step_flops(state.rank)
 
 
 @dataclass
@@ -138,3 +140,10 @@ class ExtrapolatedHALS(AcceleratedHALS):
         memory.best = objective
         for half, old in zip(state.halves, memory.plain):
             half.sweep(Sweep(self.most_sweeps(half), self.progress, momentum=Momentum(old, memory.beta)))
+
+
+@dataclass(frozen=True)
+class R1D(HALS):
+    """HALS from rank-one downdates of X (`enmf.starts.r1d`), if no other start is given."""
+
+    own_start = "r1d"

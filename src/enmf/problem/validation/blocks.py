@@ -14,7 +14,7 @@ from enmf.distributed.sources import open_blocks
 from enmf.problem.problem import Problem, Units
 from enmf.problem.validation.convert import check_size, target_dtype
 from enmf.problem.validation.entries import TINY_NEGATIVE, power_of_four, within_range
-from enmf.problem.validation.warn import warn_outside
+from enmf.problem.validation.numbers import warn_outside
 
 
 def check_blocks(X: Any, dtype: Any, limit: int | None) -> Problem:

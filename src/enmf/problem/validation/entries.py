@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from enmf.matrix.base import Matrix
 from enmf.matrix.factor import row_blocks
-from enmf.problem.validation.warn import warn_outside
+from enmf.problem.validation.numbers import warn_outside
 
 # Entries outside these ranges are brought to order 1 by an exact power of 4, so that no square overflows or underflows.
 SAFE_RANGE = {np.dtype(np.float32): (1e-9, 1e9), np.dtype(np.float64): (1e-70, 1e70)}

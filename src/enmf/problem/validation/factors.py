@@ -11,8 +11,7 @@ import scipy.sparse as sp
 from enmf.matrix.base import Matrix
 from enmf.problem.validation.convert import canonical, unmasked, without_na
 from enmf.problem.validation.entries import SQUARES
-from enmf.problem.validation.numbers import check_choice, check_count, check_number
-from enmf.problem.validation.warn import warn_outside
+from enmf.problem.validation.numbers import check_choice, check_count, check_number, warn_outside
 
 UNIT, LEAN = 30, 60  # powers of two by which the product of a start may miss X, and its factors differ in size
 

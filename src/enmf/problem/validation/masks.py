@@ -25,8 +25,7 @@ from enmf.problem.validation.convert import (
 )
 from enmf.problem.validation.entries import EntryError, checked_entries, within_range
 from enmf.problem.validation.factors import check_rank
-from enmf.problem.validation.numbers import check_choice
-from enmf.problem.validation.warn import warn_outside
+from enmf.problem.validation.numbers import check_choice, warn_outside
 
 MISSING = ("nan", "unstored", "none")
 OBSERVED = "Observed entries must be numbers; say with missing= or mask= which ones are missing."

@@ -6,6 +6,8 @@ import math
 import numbers
 import os
 import re
+import sys
+import warnings
 from typing import Any
 
 import numpy as np
@@ -121,3 +123,12 @@ def make_rng(random_state: Any) -> np.random.Generator:
     raise TypeError(
         f"random_state must be None, an integer, numpy RandomState or Generator, got {type(random_state).__name__}"
     )
+
+
+def warn_outside(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line of the user's code that called into this package."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("enmf"):
+        frame = frame.f_back
+        level += 1
+    warnings.warn(message, category, stacklevel=level)

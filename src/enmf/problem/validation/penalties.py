@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from enmf.problem.penalty import Penalty, SidePenalty
-from enmf.problem.problem import Problem
+from enmf.problem.problem import Penalty, Problem, SidePenalty
 from enmf.problem.validation.numbers import check_choice, check_number
 
 WEIGHTS = ("l1_U", "l2_U", "l1_V", "l2_V")
