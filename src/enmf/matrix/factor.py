@@ -65,6 +65,11 @@ def gather(F: Any) -> np.ndarray:
     return F.gather() if hasattr(F, "home") else F
 
 
+def here(F: Any) -> np.ndarray | None:
+    """F itself, or None where its rows live elsewhere."""
+    return None if hasattr(F, "home") else F
+
+
 def snapshot(F: Any) -> Any:
     """F as others may see it: read only, or what its rows are now where they live elsewhere."""
     if hasattr(F, "home"):
@@ -89,10 +94,8 @@ def in_double(F: Any) -> Any:
 
 def inner(A: Any, B: Any) -> float:
     """<A, B> accumulated in double precision."""
-    return total(_inner, A, B)
-
-
-def _inner(A: np.ndarray, B: np.ndarray) -> float:
+    if hasattr(A, "home"):
+        return A.home.total(_call, inner, A, B)
     if A.dtype == np.float64:
         return float(np.vdot(A.T, B.T))
     return float(np.einsum("ij,ij->", A.T, B.T, dtype=np.float64))

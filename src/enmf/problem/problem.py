@@ -25,7 +25,7 @@ class SidePenalty:
     l2: float | np.ndarray = 0.0
 
     def __bool__(self) -> bool:
-        return bool(self.l1) or bool(np.any(self.l2))
+        return bool(self.l1) or bool(self.l2.any() if isinstance(self.l2, np.ndarray) else self.l2)
 
     def normal(self, G: np.ndarray, B: Any) -> tuple[np.ndarray, Any]:
         """Normal equations F G = B with the penalty; a B of None stays so."""
@@ -60,7 +60,7 @@ class Penalty:
         return self.V if side else self.U
 
     def value(self, state: Any) -> float:
-        if not self:
+        if not state.penalized:
             return 0.0
         value = sum(half.penalty.linear(half.F) for half in state.halves)
         for half in state.halves:

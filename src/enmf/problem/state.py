@@ -115,7 +115,7 @@ class State:
     """Factors U (n x r) and V (m x r) of a problem."""
 
     def __init__(self, problem: Problem, U: Any, V: Any) -> None:
-        self.problem = problem
+        self.problem, self.penalized = problem, bool(problem.penalty)
         self.joint: dict[Any, Any] = {}
         U, V = problem.X.own(U), np.asfortranarray(V, dtype=problem.X.dtype)
         rows, columns = (Half(problem, side, F, self.joint) for side, F in enumerate((U, V)))
@@ -139,10 +139,6 @@ class State:
     @property
     def rank(self) -> int:
         return self.V.shape[1]
-
-    @property
-    def penalized(self) -> bool:
-        return bool(self.problem.penalty)
 
     def replace(self, U: Any, V: Any) -> None:
         for half, F in zip(self.halves, (U, V)):

@@ -29,8 +29,8 @@ def descend(walk: Walk) -> None:
     """
     state, method, monitor = walk.state, walk.method, walk.monitor
     interval = _kkt_interval(state, method, monitor.stopping.tol)
-    patience, fused, penalized = GROWTH[state.X.dtype], method.fused, state.penalized
-    reuses = method.reuses_products(state)
+    patience, penalized, loss = GROWTH[state.X.dtype], state.penalized, state.problem.loss
+    reuses, one_pass = method.reuses_products(state), method.fused and state.X.allows_one_pass
     rows = state.halves[0]
     best_objective = math.inf
     best: tuple[Any, Any] | None = None
@@ -39,12 +39,12 @@ def descend(walk: Walk) -> None:
         while True:
             iteration = counter.iterations
             measured = interval > 0 and iteration % interval == 0
-            if reuses and (measured or rows.knows_product or not (fused and state.X.allows_one_pass)):
-                state.problem.loss.prepare(state, measured)  # the next step needs it, so it is charged
+            if reuses and (measured or not one_pass or rows.knows_product):
+                loss.prepare(state, measured)  # the next step needs it, so it is charged
             with monitor.measuring():
-                value = state.value()
-                objective = value + state.problem.penalty.value(state)
-                error = state.problem.loss.error(value)
+                value = loss.value(state)
+                objective = value + state.problem.penalty.value(state) if penalized else value
+                error = loss.error(value)
                 if not penalized and monitor.proven(error):
                     error = state.accurate_error()  # before it is said
                 kkt = state.kkt() if measured else math.nan

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from enmf.certificate.words import PROVEN, exactness
-from enmf.matrix.factor import home_of, snapshot
+from enmf.matrix.factor import here, snapshot
 from enmf.run.stopping import RULES, Moment, Stopping
 from enmf.run.trace import Phase, Trace, TraceRow
 
@@ -115,7 +115,11 @@ class Monitor:
 
     def verdict(self, now: Moment) -> str | None:
         """The status with which the run ends here, or None to continue."""
-        return next((status for rule in RULES if (status := rule(self, now)) is not None), None)
+        for rule in RULES:
+            status = rule(self, now)
+            if status is not None:
+                return status
+        return None
 
     @contextmanager
     def restarting(self) -> Iterator[None]:
@@ -144,7 +148,7 @@ class Monitor:
         row = TraceRow(iteration, phase, self.seconds(), error * self.unit, kkt, self.X.passes - self._first_pass)
         self.trace.append(row)
         if phase == "descent":
-            self.latest = U if home_of(U) is None else None, V  # rows elsewhere are not kept alive for this
+            self.latest = here(U), V  # rows elsewhere are not kept alive for this
         if self.callback is None:
             return
         try:

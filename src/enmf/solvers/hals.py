@@ -35,9 +35,13 @@ class Sweeping(Method):
         """Largest number of sweeps of this half."""
         raise NotImplementedError
 
+    def begin(self, state: State) -> Any:
+        """What is done to each half."""
+        return [Sweep(self.most_sweeps(half), self.progress) for half in state.halves]
+
     def step(self, state: State, memory: Any, objective: float) -> None:
-        for half in state.halves:
-            half.sweep(Sweep(self.most_sweeps(half), self.progress))
+        for half, how in zip(state.halves, memory):
+            half.sweep(how)
 
     def step_flops(self, state: State) -> float:
         return state.X.half_step_flops(state.rank)
@@ -91,6 +95,7 @@ class AcceleratedHALS(Sweeping):
 class Extrapolation:
     """What e-hals remembers."""
 
+    sweeps: list[int]
     beta: float
     last_beta: float
     cap: float = 1.0
@@ -119,7 +124,7 @@ class ExtrapolatedHALS(AcceleratedHALS):
     judges = True
 
     def begin(self, state: State) -> Extrapolation:
-        return Extrapolation(self.beta, self.beta)
+        return Extrapolation([self.most_sweeps(half) for half in state.halves], self.beta, self.beta)
 
     def rescaled(self, memory: Extrapolation) -> None:
         memory.plain = None
@@ -138,8 +143,8 @@ class ExtrapolatedHALS(AcceleratedHALS):
             memory.beta = min(memory.cap, self.growth * memory.beta)
             memory.cap = min(1.0, self.cap_growth * memory.cap)
         memory.best = objective
-        for half, old in zip(state.halves, memory.plain):
-            half.sweep(Sweep(self.most_sweeps(half), self.progress, momentum=Momentum(old, memory.beta)))
+        for half, sweeps, old in zip(state.halves, memory.sweeps, memory.plain):
+            half.sweep(Sweep(sweeps, self.progress, np.inf, Momentum(old, memory.beta)))
 
 
 @dataclass(frozen=True)
