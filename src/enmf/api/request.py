@@ -29,7 +29,7 @@ from enmf.run.monitor import Progress
 from enmf.run.options import Given, Made, RunOptions, Start
 from enmf.run.result import Result
 from enmf.run.run import run
-from enmf.run.stopping import DEFAULTS, Stopping
+from enmf.run.stopping import DEFAULTS, Stopping, further_limits
 
 PRESETS: dict[str | None, tuple[dict[str, Any], str | None]] = {None: ({}, None), "paper": (PAPER, "hals")}
 
@@ -83,7 +83,7 @@ def solve(problem: Problem, rank: int, request: Request, spectrum: Spectrum | No
         method=method,
         start=_start(catalogue, request, exterior, method, problem, rank),
         name=request.method,
-        stopping=request.stopping,
+        stopping=replace(request.stopping, **further_limits(request.options)),
         rng=rng,
         n_threads=check_threads(request.n_threads),
         callback=request.callback,
@@ -112,11 +112,12 @@ def _sort_options(catalogue: Catalogue, request: Request) -> tuple[Any, Method, 
     if request.preset not in PRESETS:
         raise ValueError(f"preset={request.preset!r} is not known; choose 'paper' or None")
     preset, descent = PRESETS[request.preset]
-    options = {**preset, **request.options}
+    limits = further_limits(request.options)
+    options = {key: value for key, value in {**preset, **request.options}.items() if key not in limits}
     own = request.method == catalogue.own
     name = options.pop("descent", descent or catalogue.descent) if own else request.method
     check_choice("descent", name, list(catalogue.descents))
-    check_options(options)
+    check_options({**limits, **options})
     of_exterior = {option.name for option in fields(catalogue.options)}
     exterior = {key: options.pop(key) for key in list(options) if key in of_exterior}
     weights = {key: options.pop(key) for key in list(options) if key in WEIGHTS and catalogue.penalties}

@@ -1,25 +1,39 @@
-"""Matrices by name: generated, bundled with scikit-learn, or from the data folder."""
+"""Matrices by name: generated, bundled with scikit-learn, or from the data folder. A new one is a function and a line."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from enmf.datasets import load, load_rcv1, make_synthetic
 
 
-def matrix(name: str) -> Any:
-    """The matrix of that name: digits, synthetic-<dB>, synthetic-<dB>-<side> (1000 by default; inner rank a fifth of
-    it), exact-<sparsity> (the paper's sets), rcv1, or a set of the data folder."""
-    if name == "digits":
-        from sklearn.datasets import load_digits
+def _digits() -> Any:
+    from sklearn.datasets import load_digits
 
-        return load_digits().data
-    if name.startswith("synthetic-"):
-        snr, *side = name.split("-")[1:]
-        size = int(side[0]) if side else 1000
-        return make_synthetic(size, size, size // 5, float(snr), random_state=0)
-    if name.startswith("exact-"):
-        return load("exact", sparsity=float(name.split("-")[1]))[0]
-    if name == "rcv1":
-        return load_rcv1()
-    return load(name)[0]
+    return load_digits().data
+
+
+def _synthetic(snr: str, side: str = "1000") -> Any:
+    """synthetic-<dB>, synthetic-<dB>-<side>; the inner rank is a fifth of the side"""
+    size = int(side)
+    return make_synthetic(size, size, size // 5, float(snr), random_state=0)
+
+
+def _exact(sparsity: str) -> Any:
+    """exact-<sparsity>: the paper's sets"""
+    return load("exact", sparsity=float(sparsity))[0]
+
+
+MAKERS: dict[str, Callable[..., Any]] = {
+    "digits": _digits,
+    "synthetic": _synthetic,
+    "exact": _exact,
+    "rcv1": load_rcv1,
+}
+
+
+def matrix(name: str) -> Any:
+    """The matrix of that name, which is one of MAKERS with its arguments behind dashes, or a set of the data folder."""
+    maker, *arguments = name.split("-")
+    return MAKERS[maker](*arguments) if maker in MAKERS else load(name)[0]

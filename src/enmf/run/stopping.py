@@ -1,7 +1,8 @@
 """When a run ends: limits, and one small rule per word (what the words promise: `enmf.certificate.words`).
 
 After every iteration the rules are asked in the order of RULES; the first one that answers ends the run. A new rule is
-a function here, a line in RULES, and its word in STATUSES; a limit of its own is a field of `Stopping`.
+a function here, a line in RULES, and its word in STATUSES; a limit of its own is a field
+of `Stopping`, which `factorize` and `complete` then take as an option (its range: `enmf.run.checks`).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from enmf.certificate.words import TOL, effective_tol
 
@@ -30,6 +31,12 @@ class Stopping:
 
 
 DEFAULTS = Stopping()
+OTHERS = ("tol", "max_iter", "time_limit", "target_error", "patience", "began")  # have parameters, or are ours
+
+
+def further_limits(options: dict[str, Any]) -> dict[str, Any]:
+    """Those of the user's options that are limits: fields of `Stopping` that have no parameter of their own."""
+    return {key: options[key] for key in Stopping.__dataclass_fields__ if key in options and key not in OTHERS}
 
 
 class Moment(NamedTuple):
