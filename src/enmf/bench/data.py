@@ -1,4 +1,7 @@
-"""Matrices by name: generated, bundled with scikit-learn, or from the data folder. A new one is a function and a line."""
+"""Matrices by name: generated, bundled with scikit-learn, or from the data folder.
+
+A new one is a function and a line in MAKERS.
+"""
 
 from __future__ import annotations
 
