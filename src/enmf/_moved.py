@@ -14,29 +14,40 @@ from types import ModuleType
 
 MOVED = {
     "certification": "api.certify",
-    "completion": "api.complete",
     "completion.complete": "api.complete",
     "completion.estimator": "sklearn.nmc",
     "components": "certificate.components",
+    "consensus": "api.consensus",
     "equivalence": "geometry.equivalence",
     "estimators": "sklearn.nmf",
     "exact": "geometry.exact",
+    "exact.admm": "geometry.exact.admm",
+    "exact.newton": "geometry.exact.newton",
+    "exact.orthant": "geometry.exact.orthant",
+    "exact.relation": "geometry.exact.relation",
+    "exact.separability": "geometry.exact.separability",
+    "exterior.rotation": "linalg.rotation",
+    "exterior.svd": "linalg.svd",
     "factorization": "api.factorize",
     "heldout": "api.heldout",
     "interpretation": "report.interpretation",
+    "matrix.blocks": "distributed.blocks",
     "matrix.chunked": "distributed.chunked",
     "matrix.engine": "distributed.engine",
+    "matrix.parts": "distributed.parts",
+    "matrix.rows": "distributed.rows",
+    "matrix.sources": "distributed.sources",
     "optimality": "certificate.certificate",
     "plots": "report.plots",
     "rank": "api.rank",
     "registry": "api.registry",
     "result": "run.result",
+    "stability": "api.stability",
     "stopping": "run.stopping",
     "trace": "run.trace",
     "uniqueness": "certificate.uniqueness",
-    "exterior.rotation": "linalg.rotation",
-    "exterior.svd": "linalg.svd",
 }
+OPENED = {"completion": ("ENMC", "complete", "completion_methods")}  # packages that are no more, and what is public
 
 
 class Moved(MetaPathFinder, Loader):
@@ -46,15 +57,34 @@ class Moved(MetaPathFinder, Loader):
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         package, _, name = fullname.partition(".")
-        return ModuleSpec(fullname, self) if package == "enmf" and name in MOVED else None
+        if package != "enmf" or (name not in MOVED and name not in OPENED):
+            return None
+        return ModuleSpec(fullname, self, is_package=name in OPENED)
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return import_module(f"enmf.{MOVED[spec.name.removeprefix('enmf.')]}")
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        name = spec.name.removeprefix("enmf.")
+        if name in OPENED:
+            return None  # an empty one
+        module = import_module(f"enmf.{MOVED[name]}")
+        spec.loader_state = module.__spec__
+        return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """It has been executed under its own name."""
+        """One that has moved has been executed under its own name, which it keeps."""
+        spec = module.__spec__
+        assert spec is not None
+        name = spec.name.removeprefix("enmf.")
+        if name not in OPENED:
+            module.__spec__ = spec.loader_state
+            return
+        for old in MOVED:
+            if old.startswith(f"{name}."):
+                import_module(f"enmf.{old}")  # now: later it would replace a function of the same name
+        for public in OPENED[name]:
+            setattr(module, public, getattr(import_module("enmf"), public))
 
 
 def install() -> None:
+    """First of all finders: the path of a package that has moved would lead to second copies of its modules."""
     if not any(isinstance(finder, Moved) for finder in sys.meta_path):
-        sys.meta_path.append(Moved())
+        sys.meta_path.insert(0, Moved())

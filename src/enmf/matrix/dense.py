@@ -19,11 +19,11 @@ PARTS = 16  # of the rows, whatever the number of threads; each has its own sums
 
 class DenseMatrix(Matrix):
     has_entries = True
-    fused = True
 
     def __init__(self, array: np.ndarray) -> None:
         super().__init__(array.shape, array.dtype)
         self.array = array
+        self.fused = self.allows_one_pass
 
     @once
     def _survey(self) -> tuple[np.ndarray, int]:
