@@ -16,7 +16,7 @@ from enmf.datasets import make_synthetic
 from enmf.exterior import feasibility
 from enmf.exterior.core import lift, make_core
 from enmf.exterior.plan import MEASURED, ExteriorOptions, Facts, Plan, plan_effort
-from enmf.linalg.rotation import _Admm, negative_share, rotate, spread
+from enmf.linalg.rotation import Turning, _Admm, negative_share, rotate, spread
 from enmf.linalg.svd import truncated_svd
 from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.lowrank import LowRankMatrix
@@ -32,7 +32,7 @@ def factors(X, rank):
 @pytest.mark.parametrize("start", ["identity", "spread", "random"])
 def test_rotation_is_orthogonal_and_keeps_the_product(start):
     U, V = factors(problems.dense(), 6)
-    found = rotate(U, V, start=start, rng=np.random.default_rng(0))
+    found = rotate(U, V, Turning(start), np.random.default_rng(0))
     assert found.orthogonality_error < 1e-12
     np.testing.assert_allclose(U @ found.R @ (V @ found.R).T, U @ V.T, atol=1e-12)
     assert found.negative_mass <= found.negative_mass_before
@@ -43,7 +43,7 @@ def test_rotation_equals_the_printed_algorithm():
     U, V = factors(problems.counts(), 5)
     W = np.vstack([U, V])
     W = np.ascontiguousarray(W / np.abs(W).mean())
-    run = _Admm(W, np.eye(5), 1.3, adapt=False, dual=0.0)
+    run = _Admm(W, np.eye(5), Turning(rho=1.3, adapt=False))
     for _ in range(12):
         run.step()
     np.testing.assert_allclose(run.R, slow.admm_rotation(W, np.eye(5), 1.3, 12), atol=1e-9)

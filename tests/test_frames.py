@@ -65,10 +65,6 @@ def test_few_frames_lie_between_factorize_and_a_sweep(factorizing, method, monke
     check(stacks_above("sweep", enmf.matrix.sweeps, factorizing("squarish", method), monkeypatch))
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="9 frames: DenseMatrix.half_step calls product_then_sweep for V, and for a U whose X V is known",
-)
 @pytest.mark.parametrize("method", [("e-hals",), ()], ids=["e-hals", "default"])
 def test_few_frames_lie_between_factorize_and_the_sweeps_of_the_columns_of_a_tall_x(factorizing, method, monkeypatch):
     """The other half of a step on a tall X: sweeps of V by the products that come with the one pass."""

@@ -12,8 +12,7 @@ from enmf.losses.frobenius import Frobenius
 from enmf.problem.problem import Problem
 from enmf.problem.validation.arrays import check_problem
 from enmf.problem.validation.masks import check_masked_problem
-from enmf.run.given import Given
-from enmf.run.options import RunOptions
+from enmf.run.options import Given, RunOptions
 from enmf.run.run import run
 from enmf.run.stopping import Stopping
 from problems import low_rank_noisy

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from enmf.bench.protocols import Goal, Problem, Spectrum, exact_spectrum, measure
-from enmf.linalg.rotation import negative_share, rotate, spread
+from enmf.linalg.rotation import Turning, negative_share, rotate, spread
 from paper.case import Case, Row, reproduces
 from paper.contests import SNRS
 from paper.runs import MET, facts, problem, run, warm
@@ -85,7 +85,7 @@ def _points(data: str, rank: int, width: int, iterations: int, limit: float, let
         if not wanted:
             continue
         began = time.perf_counter()
-        found = rotate(U, V, start=start, max_iter=iterations, **options)
+        found = rotate(U, V, Turning(start, iterations, **options))
         spent = {"rotation_iterations": found.iterations, "rotation_seconds": time.perf_counter() - began}
         points.append({"point": f"Algorithm 1 from {start}", **spent, **turn(found.R)})
     for row in points:

@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from enmf import parallel
-from enmf.api.certify import certify
+from enmf.api.certify import certify_problem
 from enmf.api.request import Request, solve
 from enmf.certificate.certificate import Certificate
-from enmf.problem.state import best_U
+from enmf.certificate.words import TOL
+from enmf.problem.state import State, best_U
 from enmf.problem.validation.arrays import check_problem
 from enmf.problem.validation.convert import names_in
 from enmf.problem.validation.factors import check_rank
@@ -167,8 +168,9 @@ def consensus(
     density = local_density(spectra, max(1, math.ceil(NEIGHBOURS * n_runs)))
     labels, medians = _cluster(spectra, density, rank, threshold, int(rng.integers(2**31)))
     with parallel.limit(check_threads(n_threads)):
-        U = best_U(problem, medians)
-    U, V, order = _balanced(U, medians.T)
+        U, V, order = _balanced(np.asarray(best_U(problem, medians)), medians.T)
+        root = problem.units.factor(U.dtype)
+        certificate = certify_problem(problem, State(problem, U / root, V / root), TOL, 0)
     place = np.argsort(order)  # of each cluster after sorting
     labels = np.where(labels >= 0, place[labels], -1)
     runs = np.repeat(np.arange(n_runs), rank)
@@ -176,7 +178,7 @@ def consensus(
     return Consensus(
         U=U,
         V=V,
-        certificate=certify(X, U, V, random_state=0, n_threads=n_threads),
+        certificate=certificate,
         spectra=spectra,
         labels=labels,
         density=density,

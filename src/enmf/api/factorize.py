@@ -7,12 +7,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from enmf.api.request import Request, solve
+from enmf.api.request import Request, prepare
 from enmf.problem.validation.arrays import check_problem
 from enmf.problem.validation.convert import names_in
 from enmf.run.checks import check_limits
 from enmf.run.monitor import Progress
 from enmf.run.result import Result
+from enmf.run.run import run
 from enmf.run.stopping import DEFAULTS
 
 
@@ -127,6 +128,6 @@ def factorize(
         checkpoint=checkpoint,
         options=options,
     )
-    result = solve(check_problem(X, dtype, memory_limit), rank, request)
+    result = run(*prepare(check_problem(X, dtype, memory_limit), rank, request))
     rows, features = names_in(X)
     return replace(result, row_names=rows, feature_names=features)

@@ -68,6 +68,11 @@ class Request:
 
 def solve(problem: Problem, rank: int, request: Request, spectrum: Spectrum | None = None) -> Result:
     """Run what was asked for on an X that is validated already; a spectrum at hand saves the SVD."""
+    return run(*prepare(problem, rank, request), spectrum)
+
+
+def prepare(problem: Problem, rank: int, request: Request) -> tuple[Problem, RunOptions]:
+    """What `run` needs: the problem with its penalty, and the validated options."""
     catalogue = FACTORIZATION if problem.X.complete else COMPLETION
     check_choice("method", request.method, catalogue.methods())
     check_callback(request.callback)
@@ -78,7 +83,7 @@ def solve(problem: Problem, rank: int, request: Request, spectrum: Spectrum | No
     rank = _check_rank(rank, problem, request.rank_name)
     exterior, method, weights = _sort_options(catalogue, request)
     problem = with_penalty(problem, weights) if weights else problem
-    options = RunOptions(
+    return problem, RunOptions(
         rank=rank,
         method=method,
         start=_start(catalogue, request, exterior, method, problem, rank),
@@ -93,7 +98,6 @@ def solve(problem: Problem, rank: int, request: Request, spectrum: Spectrum | No
         exact_U=request.exact_U,
         settings=request.settings(),
     )
-    return run(problem, options, spectrum)
 
 
 def _check_rank(rank: Any, problem: Problem, name: str) -> int:

@@ -34,7 +34,7 @@ from enmf.exterior.plan import (
     single_precision,
     worth_restarting,
 )
-from enmf.linalg.rotation import Rotation, negative_share, rotate, spread
+from enmf.linalg.rotation import Rotation, Turning, negative_share, rotate, spread
 from enmf.linalg.sketch import glance, look_closer, power, refine
 from enmf.linalg.spectrum import choose_kind
 from enmf.linalg.svd import truncated_svd
@@ -246,21 +246,14 @@ class Journey:
         """Algorithm 1 from each start, least negative mass first; a point with `enough` of it needs no other start."""
         options, policy, effort, r = self.options, self.policy, self.effort, self.rank
         with walk.monitor.phase("rotation") as counter:
-            few = [sample(F, policy.rotation_rows * r, walk.rng) if options.sample else F for F in (self.U, self.V)]
-            flops = 4.0 * sum(map(len, few)) * r**2 + policy.svd_flops * r**3
+            rows = policy.rotation_rows * r
+            few_U, few_V = (sample(F, rows, walk.rng) if options.sample else F for F in (self.U, self.V))
+            flops = 4.0 * (len(few_U) + len(few_V)) * r**2 + policy.svd_flops * r**3
             cost = flops / (r * walk.problem.X.cost_per_column)
             iterations, count = plan_rotation(effort, cost, options, policy, self.plan)
             for start in effort.starts[:count]:
-                rotation = rotate(
-                    *few,
-                    start=start,
-                    max_iter=iterations,
-                    rho=options.rotation_rho,
-                    adapt=options.adaptive_rho,
-                    enough=effort.enough,
-                    rng=walk.rng,
-                    stop=walk.monitor.out_of_time,
-                )
+                how = Turning(start, iterations, options.rotation_rho, options.adaptive_rho, enough=effort.enough)
+                rotation = rotate(few_U, few_V, how, walk.rng, walk.monitor.out_of_time)
                 if rotation.negative_mass <= effort.enough:  # in the sample: look at all rows
                     rotated = (matmul(F, rotation.R) for F in (self.U, self.V))
                     rotation = replace(rotation, negative_mass=negative_share(*rotated))

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from enmf.exterior.feasibility import PenaltyStage, Projection, WallPath
-from enmf.linalg.rotation import ROTATION_STARTS, rotate
+from enmf.linalg.rotation import ROTATION_STARTS, Turning, rotate
 from enmf.matrix.factor import clipped
 from enmf.run.loop import Stage, run_stage
 from enmf.run.method import Method
@@ -139,14 +139,8 @@ class CompletionStart(Start):
     def rotate(self, walk: Walk) -> None:
         with walk.monitor.phase("rotation") as counter:
             U, V = principal(walk.state.U, walk.state.V)
-            walk.rotation = rotate(
-                U,
-                V,
-                start=self.options.rotation,
-                max_iter=self.options.rotation_iterations,
-                rng=walk.rng,
-                stop=walk.monitor.out_of_time,
-            )
+            how = Turning(self.options.rotation, self.options.rotation_iterations)
+            walk.rotation = rotate(U, V, how, walk.rng, walk.monitor.out_of_time)
             counter.iterations = walk.rotation.iterations
         walk.state.replace(*(np.asfortranarray(F @ walk.rotation.R) for F in (U, V)))
 

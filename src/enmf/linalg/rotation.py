@@ -48,10 +48,10 @@ class Rotation:
 class _Admm:
     """State of one run of Algorithm 1."""
 
-    def __init__(self, W: np.ndarray, R: np.ndarray, rho: float, adapt: bool, dual: float) -> None:
-        self.W, self.R, self.rho, self.adapt = W, R, rho, adapt
+    def __init__(self, W: np.ndarray, R: np.ndarray, how: Turning) -> None:
+        self.W, self.R, self.rho, self.adapt = W, R, how.rho, how.adapt
         self.WR = parallel.matmul(W, R)
-        self.Y = np.full_like(self.WR, dual / rho)
+        self.Y = np.full_like(self.WR, how.dual / how.rho)
         self._Z, self._ZY, self._spare = (np.empty_like(self.WR) for _ in range(3))
         self._partial = np.empty((-(-self.WR.size // admm.CHUNK), 4))
         self.masses = [negative_share(self.WR)]
@@ -93,20 +93,9 @@ class _Admm:
         return self.best_mass > (1.0 - STAGNATION_SHARE) * earlier
 
 
-def rotate(
-    U: np.ndarray,
-    V: np.ndarray,
-    *,
-    start: str = "spread",
-    max_iter: int = 100,
-    rho: float = 1.0,
-    adapt: bool = True,
-    dual: float = 0.0,
-    enough: float = NONE_NEGATIVE,
-    rng: np.random.Generator | None = None,
-    stop: Callable[[], bool] = lambda: False,
-) -> Rotation:
-    """Find R such that U R and V R have little negative mass.
+@dataclass(frozen=True)
+class Turning:
+    """How Algorithm 1 is done.
 
     Parameters
     ----------
@@ -121,23 +110,42 @@ def rotate(
     enough : float
         Negative mass at which the iteration ends; it also decides whether single precision will do for factors that
         have it.
-    rng : numpy.random.Generator
-        For the start "random".
-    stop : callable
-        Asked between iterations; True ends the phase (time limit).
     """
-    precision = U.dtype if enough >= COARSE else np.float64
+
+    start: str = "spread"
+    max_iter: int = 100
+    rho: float = 1.0
+    adapt: bool = True
+    dual: float = 0.0
+    enough: float = NONE_NEGATIVE
+
+
+USUAL = Turning()
+
+
+def rotate(
+    U: np.ndarray,
+    V: np.ndarray,
+    how: Turning = USUAL,
+    rng: np.random.Generator | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Rotation:
+    """Find R such that U R and V R have little negative mass.
+
+    `rng` is for the start "random"; `stop` is asked between iterations, and ends them (time limit).
+    """
+    precision = U.dtype if how.enough >= COARSE else np.float64
     W = np.ascontiguousarray(np.vstack([U, V]), dtype=precision)
     scale = np.abs(W).mean()
     if scale > 0:
         W /= scale
-    run = _Admm(W, first_rotation(start, W.shape[1], rng).astype(W.dtype, copy=False), rho, adapt, dual)
-    while run.iterations < max_iter and not run.finished(enough) and not stop():
+    run = _Admm(W, first_rotation(how.start, W.shape[1], rng).astype(W.dtype, copy=False), how)
+    while run.iterations < how.max_iter and not run.finished(how.enough) and not stop():
         run.step()
     R = run.best_R
     return Rotation(
         R=R.astype(U.dtype),
-        start=start,
+        start=how.start,
         iterations=run.iterations,
         negative_mass_before=negative_share(W),
         negative_mass=run.best_mass,

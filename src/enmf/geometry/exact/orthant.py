@@ -21,7 +21,7 @@ from enmf import parallel
 from enmf.geometry.exact.admm import GeneralAdmm
 from enmf.geometry.exact.newton import balanced, refine
 from enmf.geometry.exact.relation import Transform, transform_between
-from enmf.linalg.rotation import ROTATION_STARTS, rotate
+from enmf.linalg.rotation import ROTATION_STARTS, Turning, rotate
 from enmf.problem.validation.factors import check_pair, check_same_sides
 from enmf.problem.validation.numbers import check_choice, check_count, make_rng
 
@@ -152,7 +152,7 @@ def _transform(
 ) -> OrthantTransform:
     # an SVD leaves the signs of its pairs open; the rotation needs columns that are mostly positive
     signs = np.where(U.sum(axis=0) / _size(U) + V.sum(axis=0) / _size(V) < 0, -1.0, 1.0)
-    found = rotate(U * signs, V * signs, start=start, max_iter=min(max_iter, 200), rng=rng)
+    found = rotate(U * signs, V * signs, Turning(start, min(max_iter, 200)), rng)
     rotation = signs[:, None] * found.R.astype(np.float64)
     best = _Best(U, V, rotation)
     steps = 0
