@@ -45,11 +45,13 @@ class once(Generic[Value]):
 
     def __get__(self, X: Any, owner: Any = None) -> Value:
         memo = X.memo
-        if self.name not in memo:
+        try:
+            return memo[self.name]
+        except KeyError:
             with memo.lock:
                 if self.name not in memo:
                     memo[self.name] = self.compute(X)
-        return memo[self.name]
+            return memo[self.name]
 
 
 class Matrix(ABC):
@@ -122,9 +124,9 @@ class Matrix(ABC):
     def squared_error(self, state: Any) -> float:
         """||X - U Vᵀ||² from the products at hand when that keeps enough digits, else from the residual."""
         rows, columns = state.halves
-        half = columns if columns.knows_product and not rows.knows_product else rows
-        cross = state.joint.get("cross") if half is rows else None
+        cross = state.joint.get("cross")
         if cross is None:
+            half = columns if columns.knows_product and not rows.knows_product else rows
             cross = inner(half.product, half.F)
         value = self.squared_norm() - 2.0 * cross + inner(rows.gram, columns.gram)
         return value if self.keeps_digits(value) else self.squared_residual(rows.F, columns.F)
@@ -145,12 +147,12 @@ class Matrix(ABC):
 
     def times(self, V: np.ndarray) -> np.ndarray:
         """X V  # n x r"""
-        self.passes += self.holds_data
+        self.ledger.passes += self.holds_data
         return self._times(V)
 
     def transpose_times(self, U: np.ndarray) -> np.ndarray:
         """Xᵀ U  # m x r"""
-        self.passes += self.holds_data
+        self.ledger.passes += self.holds_data
         return self._transpose_times(U)
 
     def gram_times(self, Q: np.ndarray) -> np.ndarray:

@@ -18,7 +18,6 @@ from enmf.matrix.sweeps import Sweep
 from enmf.parallel import matmul
 
 if TYPE_CHECKING:
-    from enmf.matrix.base import Matrix
     from enmf.matrix.measure import GradientMeasure
     from enmf.problem.problem import Problem, SidePenalty
 
@@ -47,9 +46,11 @@ class Half:
     @property
     def gram(self) -> np.ndarray:
         """FᵀF  # r x r"""
-        if "gram" not in self.own:
-            self.own["gram"] = matmul(self.F.T, self.F)
-        return self.own["gram"]
+        try:
+            return self.own["gram"]
+        except KeyError:
+            self.own["gram"] = gram = matmul(self.F.T, self.F)
+            return gram
 
     @property
     def knows_product(self) -> bool:
@@ -59,11 +60,13 @@ class Half:
     def product(self) -> Any:
         """X C, or Xᵀ C for the columns  # n x r"""
         known = self.other.own
-        if "across" not in known:
+        try:
+            return known["across"]
+        except KeyError:
             known["across"], gram = self.X.product(self.side, self.other.F)
             if gram is not None:
                 known["gram"] = gram
-        return known["across"]
+            return known["across"]
 
     def normal(self) -> tuple[np.ndarray, Any]:
         """G (r x r) and B (n x r) such that the gradient with respect to F is F G - B, penalty included."""
@@ -115,7 +118,7 @@ class State:
     """Factors U (n x r) and V (m x r) of a problem."""
 
     def __init__(self, problem: Problem, U: Any, V: Any) -> None:
-        self.problem, self.penalized = problem, bool(problem.penalty)
+        self.problem, self.X, self.penalized = problem, problem.X, bool(problem.penalty)
         self.joint: dict[Any, Any] = {}
         U, V = problem.X.own(U), np.asfortranarray(V, dtype=problem.X.dtype)
         rows, columns = (Half(problem, side, F, self.joint) for side, F in enumerate((U, V)))
@@ -123,10 +126,6 @@ class State:
         self.halves = rows, columns
         for half in self.halves:
             half.sweep = problem.loss.sweeper(half)
-
-    @property
-    def X(self) -> Matrix:
-        return self.problem.X
 
     @property
     def U(self) -> Any:

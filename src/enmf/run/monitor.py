@@ -74,11 +74,12 @@ class Monitor:
     @contextmanager
     def measuring(self) -> Iterator[None]:
         """The clock stands still and passes are not counted: error and KKT residual are not part of a method."""
-        began, passes = time.perf_counter(), self.X.passes
+        began, ledger = time.perf_counter(), self.X.ledger
+        passes = ledger.passes
         try:
             yield
         finally:
-            self.X.passes = passes
+            ledger.passes = passes
             self._measuring += time.perf_counter() - began
 
     def time_left(self) -> float:
