@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -60,6 +61,7 @@ class Engine:
         self._recipes: list[tuple[Any, ...]] = []  # arguments of `make_part`
         self._homes: list[str] = []  # worker of each part
         self._threads: list[int] = []  # of that worker
+        self._lock = threading.RLock()  # runs at the same time share the workers: one asks them after the other
         self._hands: list[Any] = []  # the actor on each part, where there are few
 
     def block_bytes(self, whole: int) -> int:
@@ -157,7 +159,7 @@ class Engine:
                 fixed = [(self.name, job.part, Packed((job.program, job.outcome)), forget, threads) for job in jobs]
                 found = parallel.each(run, [(*f, self.parts[j.part]) for f, j in zip(fixed, jobs)], at_once)
         else:
-            with self._answering():
+            with self._lock, self._answering():
                 found = self._ask_workers(jobs, forget, total)
         if total or any(isinstance(one, Lost) for one in found):
             return add(found)
@@ -267,7 +269,7 @@ class Engine:
         """See that every part is in the memory of its worker, and ask for hands on them; at first and after a loss."""
         if self.client is None:
             return
-        with self._answering():
+        with self._lock, self._answering():
             for attempt in range(ATTEMPTS):
                 if self._settle():
                     return
