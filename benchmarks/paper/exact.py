@@ -7,10 +7,10 @@ from functools import partial
 
 import numpy as np
 
-from enmf.bench import figures
 from enmf.bench.protocols import Goal, checked
 from enmf.datasets import load, make_exact
 from enmf.geometry.equivalence import compare
+from paper import figures
 from paper.case import Case, Row, reproduces
 from paper.runs import LETTER, OPPONENTS, bound_of, facts, problem, run, warm
 
