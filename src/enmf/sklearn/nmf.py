@@ -6,20 +6,18 @@ In scikit-learn's words X ~ W H with W = U and H = Vᵀ: samples in rows, `compo
 from __future__ import annotations
 
 import os
-from numbers import Integral, Real
+from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from enmf import parallel
 from enmf.api import registry
-from enmf.api.request import Request, solve
+from enmf.api.request import solve
 from enmf.problem.problem import Problem
 from enmf.problem.transform import best_pair, best_U
 from enmf.problem.validation.arrays import check_problem
@@ -27,32 +25,14 @@ from enmf.problem.validation.factors import as_numbers, check_given
 from enmf.problem.validation.numbers import check_threads
 from enmf.problem.validation.penalties import with_penalty
 from enmf.problem.validation.warn import warn_outside
-from enmf.run.checks import check_limits
 from enmf.run.stopping import DEFAULTS
+from enmf.sklearn.base import COUNT, NONNEGATIVE, SHARED, Factorizer
 
 AUTO_COMPONENTS = 10
 SOLVERS = {"cd": "hals"}  # scikit-learn's names for methods of ours
-NONNEGATIVE = Interval(Real, 0, np.inf, closed="left")
-LIMITS: dict[str, list[Any]] = {  # parameters that ENMF and ENMC share
-    "tol": [NONNEGATIVE],
-    "max_iter": [Interval(Integral, 1, None, closed="left")],
-    "random_state": [
-        Interval(Integral, 0, None, closed="left"),
-        np.random.RandomState,
-        np.random.Generator,
-        np.random.SeedSequence,
-        None,
-    ],
-    "time_limit": [Interval(Real, 0, None, closed="left"), None],
-    "target_error": [Interval(Real, 0, None, closed="left"), None],
-    "callback": [callable, None],
-    "n_threads": [Interval(Integral, 1, None, closed="left"), None],
-    "verbose": ["verbose"],
-    "options": [dict, None],
-}
 
 
-class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class ENMF(Factorizer):
     """Nonnegative matrix factorization by the exterior method; takes the place of `sklearn.decomposition.NMF`.
 
     Parameters
@@ -114,8 +94,8 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LIMITS,
-        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
+        **SHARED,
+        "n_components": [COUNT, StrOptions({"auto"}), None],
         "init": [StrOptions({*registry.initializations(), "custom"}), None],
         "solver": [StrOptions({*registry.methods(), *SOLVERS})],
         "alpha_W": [NONNEGATIVE],
@@ -124,7 +104,7 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         "shuffle": ["boolean"],
         "preset": [StrOptions({"paper"}), None],
         "warm_start": ["boolean"],
-        "memory_limit": [Interval(Integral, 1, None, closed="left"), str, None],
+        "memory_limit": [COUNT, str, None],
         "checkpoint": [str, os.PathLike, None],
     }
 
@@ -233,51 +213,27 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return components_frame(self, names)
 
-    def report(self, path: str | os.PathLike[str], X: Any = None, **options: Any) -> str:
-        """Write one offline HTML page about the fit; returns its path.
-
-        X is what the model was fitted to; without it the page is about the components only.
-        The options are those of `enmf.report.write`: row_names, column_names, image_shape, kind, title, command,
-        source.
-        """
-        from enmf.sklearn.page import write_model
-
-        check_is_fitted(self)
-        W = np.zeros((0, self.n_components_)) if X is None else self.transform(X)
-        return write_model(path, self, W, X, options)
+    def _row_factors(self, X: Any) -> np.ndarray:
+        return np.zeros((0, self.n_components_)) if X is None else self.transform(X)
 
     def _fit(self, X: Any, W: Any, H: Any) -> np.ndarray:
-        self._validate_params()
+        stopping = self._begin()
         check_loss(self.beta_loss)
-        stopping = check_limits(self.tol, self.max_iter, self.time_limit, self.target_error)
         problem = check_problem(X, memory_limit=self.memory_limit)
         validate_data(self, X=_with_shape(X, problem), skip_check_array=True)
         n, m = problem.X.shape
         start = self._start(W, H, problem)
         weights = penalty_weights(self.alpha_W, self.alpha_H, self.l1_ratio, n, m)
-        request = Request(
+        request = self._request(
+            stopping,
             method=SOLVERS.get(self.solver, self.solver),
             init=start,
-            stopping=stopping,
-            random_state=self.random_state,
-            n_threads=self.n_threads,
-            callback=self.callback,
-            verbose=self.verbose,
             preset=self.preset,
-            exact_U=True,
             checkpoint=self.checkpoint,
             options={**weights, **(self.options or {})},
-            rank_name="n_components",
         )
         result = solve(problem, self._rank(n, m, start), request)
-        self.components_ = np.ascontiguousarray(result.V.T)
-        self.n_components_ = len(self.components_)
-        self.n_iter_ = max(1, result.n_iter)
-        self.status_ = result.status
-        self.certificate_ = result.certificate
-        self.reconstruction_err_ = result.error
-        self.trace_ = result.trace
-        self.phases_ = result.phases
+        self._keep(result)
         if self.warm_start:
             self._last_W = result.U
         return result.U
@@ -305,17 +261,6 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 return int(start[0].shape[1])
             return min(AUTO_COMPONENTS, n, m)
         return self.n_components  # type: ignore[return-value]
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_components_
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
 
 def _with_shape(X: Any, problem: Problem) -> Any:
