@@ -95,13 +95,10 @@ def residuals(X: Any, U: np.ndarray, V: np.ndarray, missing: bool = False) -> tu
         for part in row_blocks(coo.nnz, U.shape[1]):
             i, j, x = coo.coords[0][part], coo.coords[1][part], coo.data[part].astype(np.float64)
             squared = (x - np.einsum("ij,ij->i", U[i], V[j])) ** 2
-            for total, index, weight in (
-                (rows, i, squared),
-                (columns, j, squared),
-                (of_rows, i, x * x),
-                (of_columns, j, x * x),
-            ):
-                total += np.bincount(index, weight, len(total))
+            rows += np.bincount(i, squared, n)
+            columns += np.bincount(j, squared, m)
+            of_rows += np.bincount(i, x * x, n)
+            of_columns += np.bincount(j, x * x, m)
         return rows, columns, of_rows, of_columns
     X = np.asarray(X)
     for block in row_blocks(n, m):

@@ -178,11 +178,13 @@ class ENMF(Factorizer):
         with parallel.limit(check_threads(self.n_threads)):
             return best_U(self._penalized(problem), self.components_)
 
-    def _checked(self, X: Any) -> Problem:
-        """X for the learnt components."""
-        check_is_fitted(self)
+    def _checked(self, X: Any, learning: bool = False) -> Problem:
+        """X to learn from, or for the learnt components."""
+        if not learning:
+            check_is_fitted(self)
         problem = check_problem(X, memory_limit=self.memory_limit)
-        validate_data(self, X=_with_shape(X, problem), reset=False, skip_check_array=True)
+        with_shape = problem.X if isinstance(X, (str, Path)) else X  # a name has no number of features
+        validate_data(self, X=with_shape, reset=learning, skip_check_array=True)
         return problem
 
     def _penalized(self, problem: Problem) -> Problem:
@@ -219,8 +221,7 @@ class ENMF(Factorizer):
     def _fit(self, X: Any, W: Any, H: Any) -> np.ndarray:
         stopping = self._begin()
         check_loss(self.beta_loss)
-        problem = check_problem(X, memory_limit=self.memory_limit)
-        validate_data(self, X=_with_shape(X, problem), skip_check_array=True)
+        problem = self._checked(X, learning=True)
         n, m = problem.X.shape
         start = self._start(W, H, problem)
         weights = penalty_weights(self.alpha_W, self.alpha_H, self.l1_ratio, n, m)
@@ -243,8 +244,7 @@ class ENMF(Factorizer):
         if self.init == "custom":
             if W is None or H is None:
                 raise ValueError("init='custom' needs both W and H, given to fit or fit_transform")
-            rank = None if self.n_components in ("auto", None) else self.n_components
-            H = check_given(H, "H", (rank, m), problem.X.dtype)
+            H = check_given(H, "H", (self._given_rank, m), problem.X.dtype)
             return check_given(W, "W", (n, len(H)), problem.X.dtype), H.T
         if W is not None or H is not None:
             warn_outside(
@@ -255,17 +255,13 @@ class ENMF(Factorizer):
         fits = last is not None and (len(last), self.components_.shape[1]) == (n, m) and last.any()
         return (last, self.components_.T) if self.warm_start and fits else self.init
 
+    @property
+    def _given_rank(self) -> int | None:
+        return None if self.n_components in ("auto", None) else self.n_components  # type: ignore[return-value]
+
     def _rank(self, n: int, m: int, start: Any) -> int:
-        if self.n_components is None or (isinstance(self.n_components, str) and self.n_components == "auto"):
-            if isinstance(start, tuple):
-                return int(start[0].shape[1])
-            return min(AUTO_COMPONENTS, n, m)
-        return self.n_components  # type: ignore[return-value]
-
-
-def _with_shape(X: Any, problem: Problem) -> Any:
-    """What scikit-learn may ask for the number of features: X, or what a name stands for."""
-    return problem.X if isinstance(X, (str, Path)) else X
+        free = start[0].shape[1] if isinstance(start, tuple) else min(AUTO_COMPONENTS, n, m)
+        return self._given_rank or free
 
 
 def non_negative_factorization(
@@ -327,8 +323,7 @@ def _with_fixed_H(model: ENMF, X: Any, W: Any, H: Any) -> tuple[np.ndarray, np.n
     if W is not None:
         warn_outside("When update_H=False, the provided initial W is not used.", RuntimeWarning)
     problem = check_problem(X)
-    rank = None if model.n_components in ("auto", None) else model.n_components
-    H = check_given(H, "H", (rank, problem.X.shape[1]), problem.X.dtype)
+    H = check_given(H, "H", (model._given_rank, problem.X.shape[1]), problem.X.dtype)
     return best_U(model._penalized(problem), H), H, 1
 
 
