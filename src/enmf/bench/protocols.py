@@ -159,9 +159,6 @@ class _Contest:
     def key(self, case: Case) -> tuple[Any, ...]:
         return (self.protocol, self.setting.data, self.setting.rank, case.method, case.start, case.repeat)
 
-    def goal(self, reference: Row) -> Goal:
-        return goals(reference.seconds, reference.error, self.setting.patience)[self.protocol]
-
     def row(self, case: Case, run: Run, reference: Row | None) -> Row:
         """The row of a run; without a reference it is the reference."""
         n, m = self.problem.X.shape
@@ -192,10 +189,11 @@ def _compare(protocol: str, setting: Setting, table: Table) -> Iterator[Row]:
                 reference = contest.row(own, run_ours(problem, setting, own), None)
                 table.add(reference)
                 yield reference
+            goal = goals(reference.seconds, reference.error, setting.patience)[protocol]
             for case in (Case(method, start, repeat) for start in setting.starts for method in setting.methods):
                 if table.find(contest.key(case)) is None:
                     runner = run_outside if case.method in outside.names() else run_ours
-                    row = contest.row(case, runner(problem, setting, case, contest.goal(reference)), reference)
+                    row = contest.row(case, runner(problem, setting, case, goal), reference)
                     table.add(row)
                     yield row
 

@@ -296,12 +296,8 @@ def _name(transform: Transform | None, matching: Matching) -> str:
         values = A[np.arange(len(A)), order]
         moved = (order != np.arange(len(A))).any()
         scaled = np.abs(values - 1.0).max() > SAME_DIRECTION
-        return {
-            (False, False): "same",
-            (True, False): "permutation",
-            (False, True): "scaling",
-            (True, True): "permutation and scaling",
-        }[bool(moved), bool(scaled)]
+        kinds = (("permutation", moved), ("scaling", scaled))
+        return " and ".join(kind for kind, found in kinds if found) or "same"
     for G, lengths in ((A @ A.T, rows), (A.T @ A, columns)):
         off = np.abs(G / np.outer(lengths, lengths) - np.eye(len(A))).max()
         if off <= SAME_DIRECTION:
