@@ -25,6 +25,7 @@ from enmf.bench.data import matrix
 from enmf.bench.protocols import NINE_STARTS, PROTOCOLS, Setting, count_runs
 from enmf.bench.table import Summary, Table, summarize
 from enmf.datasets import DataFolderMissing
+from enmf.io.reading import option
 
 app = typer.Typer(
     help=(__doc__ or "").replace("\n\n", "\n\n\b\n", 1),
@@ -62,12 +63,8 @@ def main(arguments: list[str] | None = None, prog: str = "python -m enmf.bench")
     return app(arguments, prog_name=prog, standalone_mode=False) or 0
 
 
-def _one(metavar: str, help: str) -> typer.models.OptionInfo:
-    return typer.Option(metavar=metavar, help=help)
-
-
-def _several(metavar: str, help: str) -> typer.models.OptionInfo:
-    return _one(f"{metavar} [{metavar} ...]", help)
+def _several(metavar: str, help: str) -> Any:
+    return option(f"{metavar} [{metavar} ...]", help)
 
 
 def opponents(names: list[str]) -> tuple[str, ...]:
@@ -95,11 +92,11 @@ def _command(protocol: str) -> Callable[..., None]:
         rank: Annotated[list[int], _several("N", "numbers of components")],
         methods: Annotated[list[str] | None, _several("NAME", "names, or all  [default: all]")] = None,
         starts: Annotated[list[str] | None, _several("NAME", "names (random-<seed>), or nine  [default: nine]")] = None,
-        repeats: Annotated[int, _one("N", "times that every run is made")] = Setting.repeats,
-        threads: Annotated[int | None, _one("N", "threads of everybody  [default: all]")] = None,
-        tol: Annotated[float, _one("TOL", "KKT residual of a run that has converged")] = Setting.tol,
-        patience: Annotated[float, _one("N", "equal error: times eNMF's time")] = Setting.patience,
-        out: Annotated[str | None, _one("FILE", "CSV file; rows it has already are not made again")] = None,
+        repeats: Annotated[int, option("N", "times that every run is made")] = Setting.repeats,
+        threads: Annotated[int | None, option("N", "threads of everybody  [default: all]")] = None,
+        tol: Annotated[float, option("TOL", "KKT residual of a run that has converged")] = Setting.tol,
+        patience: Annotated[float, option("N", "equal error: times eNMF's time")] = Setting.patience,
+        out: Annotated[str | None, option("FILE", "CSV file; rows it has already are not made again")] = None,
     ) -> None:
         """Run the protocol on every matrix with every rank; one row per run."""
         table = Table(out)

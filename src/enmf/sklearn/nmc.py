@@ -161,6 +161,9 @@ class ENMC(Factorizer):
         check_is_fitted(self)
         if columns is None:
             raise TypeError("predict needs rows and columns: the places of the fitted matrix to predict")
+        return self._predict(rows, columns)
+
+    def _predict(self, rows: Any, columns: Any) -> np.ndarray:
         shape = (len(self.row_factors_), self.components_.shape[1])
         rows, columns, target = check_places(rows, columns, shape)
         U, V = self._factors_for_prediction()
@@ -205,7 +208,7 @@ class ENMC(Factorizer):
         total = 0.0
         masked: Any = problem.X
         for rows, columns, values in masked.observed_entries():
-            difference = self.predict(rows, columns).astype(np.float64) - values.astype(np.float64) * problem.scale
+            difference = self._predict(rows, columns).astype(np.float64) - values.astype(np.float64) * problem.scale
             total += float(difference @ difference)
         return -float(np.sqrt(total / masked.observed))
 
