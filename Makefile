@@ -8,7 +8,7 @@ JOBS ?= 2
 .PHONY: demo test test-extras test-plain lint fuzz promises robustness paper clean
 
 demo: .venv/ready
-	.venv/bin/python -m enmf.cli.demo
+	.venv/bin/python -m enmf demo
 
 test: lint test-extras test-plain
 

@@ -37,10 +37,11 @@ import enmf
 from enmf import parallel
 from enmf.bench import Setting
 from enmf.bench.data import matrix
-from enmf.bench.protocols import Case, Goal, checked, compile_kernels, run_outside
+from enmf.bench.protocols import Case, Goal, compile_kernels, run_outside
 from enmf.kernels.lanes import BLOCK
 from enmf.kernels.sweep import sweep
 from enmf.matrix.base import Matrix
+from enmf.problem.validation.arrays import check_problem
 from enmf.run.monitor import Monitor
 from grid import machine
 
@@ -96,7 +97,7 @@ def race(
     name: str, rank: int, opponents: tuple[str, ...], starts: tuple[str, ...], cd: bool, times: float = TIMES
 ) -> list[dict[str, Any]]:
     X = matrix(name)
-    problem = checked(X)
+    problem = check_problem(X)
     setting = Setting(name, X, rank, opponents, starts, threads=THREADS)
     with parallel.limit(THREADS):
         compile_kernels(problem, setting)

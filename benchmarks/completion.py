@@ -30,10 +30,10 @@ import scipy.sparse as sp
 import scipy.stats
 
 import enmf
+import outside_ratings
 from enmf import parallel
-from enmf.bench import outside_ratings
-from enmf.bench.ranking import rank_items, root_mean_square
 from enmf.datasets import leave_one_out, load
+from ranking import rank_items, root_mean_square
 
 RESULTS = Path(__file__).parent / "results"
 PARTS = ("phases", "ridge", "compare", "time", "leave-one-out")

@@ -22,8 +22,8 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import NMF
 
 import enmf
-from enmf.bench import figures
 from enmf.datasets import load, make_exact
+from paper import figures
 
 RESULTS = Path(__file__).parent / "results"
 COLUMNS = ("part", "case", "holds", "figures")

@@ -93,12 +93,12 @@ def run_csv(n: int = 1_000_000, m: int = 20, rank: int = 5) -> None:
         path = os.path.join(folder, "big.csv")
         frame = pd.DataFrame(X, columns=[f"f{j}" for j in range(m)])
         frame.to_csv(path, index=False, float_format="%.5g")
-        start = seconds_of(lambda: subprocess.run([sys.executable, "-m", "enmf.cli.main", "info"], capture_output=True))
+        start = seconds_of(lambda: subprocess.run([sys.executable, "-m", "enmf", "info"], capture_output=True))
         parse = seconds_of(lambda: pd.read_csv(path))
         values = pd.read_csv(path).to_numpy()
         enmf.factorize(values[:1000], rank, random_state=0)
         fit = seconds_of(lambda: enmf.factorize(values, rank, random_state=0))
-        command = [sys.executable, "-m", "enmf.cli.main", "factorize", "big.csv", "-r", str(rank), "-q", "--force"]
+        command = [sys.executable, "-m", "enmf", "factorize", "big.csv", "-r", str(rank), "-q", "--force"]
         whole = seconds_of(lambda: subprocess.run(command, cwd=folder, check=True))
     print(f"pandas {parse:.2f} s, fit {fit:.2f} s, start of the command {start:.2f} s, command {whole:.2f} s: ", end="")
     print(f"{whole / (parse + fit):.2f} times pandas + fit")

@@ -7,7 +7,6 @@ python benchmarks/reproduce.py --list
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,42 +15,36 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 import paper
-from enmf.bench.options import taking
+
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
 
 
-@dataclass(frozen=True)
-class Options:
+@app.command(epilog=(__doc__ or "").replace("\n\n", "\n\n\b\n"))
+def reproduce(
+    name: Annotated[list[str] | None, typer.Argument(help="all, a name, or the paper's: table 4, figure 2")] = None,
+    *,
+    size: Literal["tiny", "small", "paper"] = "small",
+    out: Annotated[Path, typer.Option(help="folder of tables, figures and page")] = paper.FOLDER,
+    threads: int | None = None,
+    minutes: Annotated[float, typer.Option(help="begin no case after this; the same command resumes")] = float("inf"),
+    again: Annotated[bool, typer.Option("--again", help="forget the rows that are there")] = False,
+    overview: Annotated[bool, typer.Option("--list", help="run nothing: names, cases that are there, seconds")] = False,
+    page_only: Annotated[bool, typer.Option("--page-only", help="run nothing: page and docs from the tables")] = False,
+    docs: Annotated[Path | None, typer.Option(help="markdown file for the claims, as docs/paper.md")] = None,
+) -> None:
     """Make what is missing in the paper's tables, then figures and page from them."""
-
-    name: Annotated[list[str] | None, typer.Argument(help="all, a name, or the paper's: table 4, figure 2")] = None
-    size: Literal["tiny", "small", "paper"] = "small"
-    out: Annotated[Path, typer.Option(help="folder of tables, figures and page")] = paper.FOLDER
-    threads: int | None = None
-    minutes: Annotated[float, typer.Option(help="begin no case after this; the same command resumes")] = float("inf")
-    again: Annotated[bool, typer.Option("--again", help="forget the rows that are there")] = False
-    overview: Annotated[bool, typer.Option("--list", help="run nothing: names, cases that are there, seconds")] = False
-    page_only: Annotated[bool, typer.Option("--page-only", help="run nothing: page and docs from the tables")] = False
-    docs: Annotated[Path | None, typer.Option(help="markdown file for the claims, as docs/paper.md")] = None
-
-
-def reproduce(options: Options) -> None:
-    """Tables, then what is made from them."""
-    size, folder = options.size, options.out
     try:
-        chosen = paper.find(" ".join(options.name or ["all"]))
+        chosen = paper.find(" ".join(name or ["all"]))
     except ValueError as problem:
         raise typer.BadParameter(str(problem)) from None
-    if options.overview:
-        print_overview(paper.overview(chosen, size, folder))
+    if overview:
+        print_overview(paper.overview(chosen, size, out))
         return
-    seconds = 60.0 * options.minutes
-    done = options.page_only or paper.run(
-        chosen, size, folder, threads=options.threads, seconds=seconds, again=options.again
-    )
-    paper.show(chosen, size, folder)
-    print(paper.write_page(size, folder))
-    if options.docs:
-        print(paper.write_claims(options.docs, size, folder))
+    done = page_only or paper.run(chosen, size, out, threads=threads, seconds=60.0 * minutes, again=again)
+    paper.show(chosen, size, out)
+    print(paper.write_page(size, out))
+    if docs:
+        print(paper.write_claims(docs, size, out))
     if not done:
         print("the time was up: the same command resumes here")
 
@@ -67,9 +60,6 @@ def print_overview(lines: list[paper.Row]) -> None:
     shown.add_row("all", "", "", f"{sum(line['seconds'] for line in lines):.0f}", "")
     Console().print(shown)
 
-
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
-app.command(epilog=(__doc__ or "").replace("\n\n", "\n\n\b\n"))(taking(Options, reproduce))
 
 if __name__ == "__main__":
     app()

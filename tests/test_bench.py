@@ -12,9 +12,9 @@ import typer
 import problems
 import slow
 from enmf.bench import Setting, Table, equal_error, equal_time, outside, summarize
-from enmf.bench.__main__ import main
-from enmf.bench.options import repeated
-from enmf.bench.protocols import Case, checked, count_runs, run_ours
+from enmf.bench.__main__ import main, repeated
+from enmf.bench.protocols import Case, count_runs, run_ours
+from enmf.problem.validation.arrays import check_problem
 
 
 def small(**changes):
@@ -91,7 +91,7 @@ def test_the_clock_stands_still_while_measuring(monkeypatch):
 
     monkeypatch.setattr(State, "kkt", slow_kkt)
     began = time.perf_counter()
-    run = run_ours(checked(problems.counts()), small(tol=1e-9), Case("hals", "nndsvd"))
+    run = run_ours(check_problem(problems.counts()), small(tol=1e-9), Case("hals", "nndsvd"))
     wall = time.perf_counter() - began
     assert run.iterations > 50
     assert wall - run.seconds > 0.02 * run.iterations / 11

@@ -23,7 +23,7 @@ from enmf.io import results, tables
 from enmf.run.stopping import Stopping
 
 PARQUET = find_spec("pyarrow") is not None
-ENTRY = [sys.executable, "-m", "enmf.cli.main"]
+ENTRY = [sys.executable, "-m", "enmf"]
 
 
 def run(*arguments, cwd, stdin=None):

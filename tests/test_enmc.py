@@ -9,8 +9,8 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 import enmf
-from enmf.bench.ranking import rank_items, root_mean_square
 from enmf.datasets import leave_one_out, read_movielens, split_by_row
+from ranking import rank_items, root_mean_square
 from test_completion import as_sparse, ratings
 
 

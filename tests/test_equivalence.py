@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import enmf
 import problems
-from enmf.bench import figures
 from enmf.geometry.equivalence import _Measured, _verdict, cosines, match
+from paper import figures
 
 SEEDS = st.integers(0, 10**6)
 RANKS = st.integers(1, 8)

@@ -14,9 +14,9 @@ import scipy.sparse as sp
 from scipy.stats import wilcoxon
 
 from enmf.api.complete import complete
-from enmf.bench.ranking import rank_items, root_mean_square
 from enmf.datasets import leave_one_out, load, split_by_row
 from paper.case import Case, Row, reproduces
+from ranking import rank_items, root_mean_square
 
 METHODS = ("enmc", "masked-mu", "masked-scd", "adm")
 RIDGES = (0.03, 0.06, 0.12)

@@ -7,11 +7,11 @@ from functools import partial
 
 import numpy as np
 
-from enmf.bench import figures
 from enmf.bench.data import matrix
 from enmf.bench.protocols import NINE_STARTS, Goal
 from enmf.geometry.equivalence import compare
 from enmf.geometry.exact import relate
+from paper import figures
 from paper.case import Case, Row, reproduces
 from paper.contests import REAL, SNRS
 from paper.runs import LETTER, OPPONENTS, bound_of, facts, problem, run, warm

@@ -7,10 +7,11 @@ from functools import partial
 
 import numpy as np
 
-from enmf.bench import figures
-from enmf.bench.protocols import Goal, checked
+from enmf.bench.protocols import Goal
 from enmf.datasets import load, make_exact
 from enmf.geometry.equivalence import compare
+from enmf.problem.validation.arrays import check_problem
+from paper import figures
 from paper.case import Case, Row, reproduces
 from paper.runs import LETTER, OPPONENTS, bound_of, facts, problem, run, warm
 
@@ -87,7 +88,7 @@ def _exact(sparsity: float, method: str, seconds: float, generated: tuple[int, i
     else:
         X, truth = load("exact", sparsity=sparsity)
         U, V = truth["U"], truth["V"]
-    target, rank = checked(X), U.shape[1]
+    target, rank = check_problem(X), U.shape[1]
     warm(target, *_others(method))
     own = method not in OPPONENTS
     start = "exterior" if own else "random-0"

@@ -19,9 +19,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from enmf import parallel
-from enmf.bench.protocols import Goal, Result, checked, goals
+from enmf.bench.protocols import Goal, Result, goals
 from enmf.datasets import load
 from enmf.matrix.sweeps import solve_nnls
+from enmf.problem.validation.arrays import check_problem
 from paper.ablation import STRATEGIES, strategy_options
 from paper.case import Case, Row, reproduces
 from paper.runs import LETTER, OPPONENTS, bound_of, facts, run, warm
@@ -77,7 +78,7 @@ def _methods(
     make: Callable[[], Any],
 ) -> Iterator[Row]:
     train, test = _split(*source(), test_size, split)
-    target = checked(train[0])
+    target = check_problem(train[0])
     warm(target, *OPPONENTS)
     ours = run(target, rank, "enmf")
     bound, goal = bound_of(target, rank), Goal(ours.trace[-1].seconds)
@@ -145,7 +146,7 @@ def post_rotation(ranks: tuple[int, ...], frames: int, patience: float, limit: f
 
 def _strategies(frames: int, rank: int, split: int, patience: float, limit: float) -> Iterator[Row]:
     train, test = _split(*digits(frames), 0.2, split)
-    target = checked(train[0])
+    target = check_problem(train[0])
     warm(target, "hals", "grad-mult", "gradient")
     options = strategy_options(STRATEGIES[0])
     ours = run(target, rank, LETTER, goal=Goal(limit), options=options)

@@ -13,8 +13,8 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table as RichTable
 
+from enmf.report.numbers import table as sortable
 from enmf.report.page import _document, _section
-from enmf.report.tables import table as sortable
 from paper import pictures
 from paper.case import REPRODUCTIONS, Reproduction, Row
 from paper.claims import CLAIMS, judge

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from enmf.bench import figures
 from enmf.bench.data import matrix
 from enmf.bench.protocols import Goal
+from paper import figures
 from paper.case import Case, Row, reproduces
 from paper.contests import REAL, SNRS
 from paper.runs import LETTER, bound_of, facts, problem, run, warm

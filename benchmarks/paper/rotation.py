@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from enmf.bench.protocols import Goal, Problem, Spectrum, exact_spectrum, measure
+from enmf.bench.protocols import Goal, Problem, measure
 from enmf.linalg.rotation import Turning, negative_share, rotate, spread
+from enmf.linalg.spectrum import Spectrum
 from paper.case import Case, Row, reproduces
 from paper.contests import SNRS
-from paper.runs import MET, facts, problem, run, warm
+from paper.runs import MET, exact_spectrum, facts, problem, run, warm
 
 
 @reproduces(

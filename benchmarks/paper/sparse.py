@@ -9,8 +9,9 @@ from functools import lru_cache, partial
 import scipy.sparse as sp
 
 from enmf.bench.data import matrix
-from enmf.bench.protocols import Goal, Problem, checked, goals
+from enmf.bench.protocols import Goal, Problem, goals
 from enmf.datasets import make_sparse
+from enmf.problem.validation.arrays import check_problem
 from paper.case import Case, Row, reproduces
 from paper.runs import bound_of, facts, run, warm
 
@@ -22,9 +23,9 @@ DENSITY = 0.0016
 @lru_cache(maxsize=1)
 def _sparse(data: str, shape: tuple[int, int]) -> Problem:
     if data != "generated":
-        return checked(matrix(data))
+        return check_problem(matrix(data))
     blocks = make_sparse(shape, DENSITY, rank=40, random_state=0).to_delayed().ravel()
-    return checked(sp.vstack([block.compute() for block in blocks], format="csr"))
+    return check_problem(sp.vstack([block.compute() for block in blocks], format="csr"))
 
 
 @reproduces(

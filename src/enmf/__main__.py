@@ -5,7 +5,7 @@ from __future__ import annotations
 
 def main() -> None:
     try:
-        from enmf.cli.main import main as run
+        from enmf.cli.commands import main as run
 
         run()
     except KeyboardInterrupt:

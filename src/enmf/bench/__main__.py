@@ -10,22 +10,22 @@ python -m enmf.bench show verb.csv
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
-from functools import partial
-from typing import Annotated
+from collections.abc import Callable, Collection
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as RichTable
+from typer.core import TyperCommand
 
 from enmf.api.registry import DESCENTS, STARTS
 from enmf.bench import outside
 from enmf.bench.data import matrix
-from enmf.bench.options import SeveralValues, taking
 from enmf.bench.protocols import NINE_STARTS, PROTOCOLS, Setting, count_runs
 from enmf.bench.table import Summary, Table, summarize
 from enmf.datasets import DataFolderMissing
+from enmf.io.reading import option
 
 app = typer.Typer(
     help=(__doc__ or "").replace("\n\n", "\n\n\b\n", 1),
@@ -37,30 +37,34 @@ app = typer.Typer(
 )
 
 
+class SeveralValues(TyperCommand):
+    """Takes `--data a b` as `--data a --data b`, for every option that may be repeated."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        repeatable = {name for one in self.params if getattr(one, "multiple", False) for name in one.opts}
+        return super().parse_args(ctx, repeated(args, repeatable))
+
+
+def repeated(arguments: list[str], options: Collection[str]) -> list[str]:
+    """The arguments with each of these options written before each of its values."""
+    found: list[str] = []
+    current = ""
+    for word in arguments:
+        if word.startswith("--"):
+            current = word.split("=")[0]
+        elif current in options and found[-1] != current:
+            found.append(current)
+        found.append(word)
+    return found
+
+
 def main(arguments: list[str] | None = None, prog: str = "python -m enmf.bench") -> int:
     """The command as a function; wrong usage is an exception."""
     return app(arguments, prog_name=prog, standalone_mode=False) or 0
 
 
-def _several(metavar: str, help: str) -> typer.models.OptionInfo:
-    return typer.Option(metavar=f"{metavar} [{metavar} ...]", help=help)
-
-
-@dataclass(frozen=True)
-class Options:
-    """Run the protocol on every matrix with every rank; one row per run."""
-
-    data: Annotated[list[str], _several("NAME", "digits, synthetic-<dB>, or a set of ENMF_DATA")]
-    rank: Annotated[list[int], _several("N", "numbers of components")]
-    methods: Annotated[list[str] | None, _several("NAME", "names, or all  [default: all]")] = None
-    starts: Annotated[list[str] | None, _several("NAME", "names (random-<seed>), or nine  [default: nine]")] = None
-    repeats: Annotated[int, typer.Option(metavar="N", help="times that every run is made")] = Setting.repeats
-    threads: Annotated[int | None, typer.Option(metavar="N", help="threads of everybody  [default: all]")] = None
-    tol: Annotated[float, typer.Option(metavar="TOL", help="KKT residual of a run that has converged")] = Setting.tol
-    patience: Annotated[float, typer.Option(metavar="N", help="equal error: times eNMF's time")] = Setting.patience
-    out: Annotated[
-        str | None, typer.Option(metavar="FILE", help="CSV file; rows it has already are not made again")
-    ] = None
+def _several(metavar: str, help: str) -> Any:
+    return option(f"{metavar} [{metavar} ...]", help)
 
 
 def opponents(names: list[str]) -> tuple[str, ...]:
@@ -82,23 +86,34 @@ def _starts(names: list[str]) -> tuple[str, ...]:
     return chosen
 
 
-def _run(protocol: str, options: Options) -> None:
-    table = Table(options.out)
-    methods, starts = opponents(options.methods or ["all"]), _starts(options.starts or ["nine"])
-    given = (methods, starts, options.repeats, options.threads, options.tol, options.patience)
-    try:
-        matrices = {name: matrix(name) for name in options.data}
-    except DataFolderMissing as reason:
-        print(reason, file=sys.stderr)
-        raise typer.Exit(2) from None
-    run_settings(
-        protocol, [Setting(name, X, rank, *given) for name, X in matrices.items() for rank in options.rank], table
-    )
-    print_summary(table)
+def _command(protocol: str) -> Callable[..., None]:
+    def run(
+        data: Annotated[list[str], _several("NAME", "digits, synthetic-<dB>, or a set of ENMF_DATA")],
+        rank: Annotated[list[int], _several("N", "numbers of components")],
+        methods: Annotated[list[str] | None, _several("NAME", "names, or all  [default: all]")] = None,
+        starts: Annotated[list[str] | None, _several("NAME", "names (random-<seed>), or nine  [default: nine]")] = None,
+        repeats: Annotated[int, option("N", "times that every run is made")] = Setting.repeats,
+        threads: Annotated[int | None, option("N", "threads of everybody  [default: all]")] = None,
+        tol: Annotated[float, option("TOL", "KKT residual of a run that has converged")] = Setting.tol,
+        patience: Annotated[float, option("N", "equal error: times eNMF's time")] = Setting.patience,
+        out: Annotated[str | None, option("FILE", "CSV file; rows it has already are not made again")] = None,
+    ) -> None:
+        """Run the protocol on every matrix with every rank; one row per run."""
+        table = Table(out)
+        given = (opponents(methods or ["all"]), _starts(starts or ["nine"]), repeats, threads, tol, patience)
+        try:
+            matrices = {name: matrix(name) for name in data}
+        except DataFolderMissing as reason:
+            print(reason, file=sys.stderr)
+            raise typer.Exit(2) from None
+        run_settings(protocol, [Setting(name, X, r, *given) for name, X in matrices.items() for r in rank], table)
+        print_summary(table)
+
+    return run
 
 
 for name in PROTOCOLS:
-    app.command(name, cls=SeveralValues, short_help=f"Run the {name} protocol.")(taking(Options, partial(_run, name)))
+    app.command(name, cls=SeveralValues, short_help=f"Run the {name} protocol.")(_command(name))
 
 
 @app.command(short_help="Summarize a table.")

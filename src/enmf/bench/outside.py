@@ -11,6 +11,7 @@ import importlib.util
 import io
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,16 +20,13 @@ import scipy.sparse as sp
 Advance = Callable[[Any, np.ndarray, np.ndarray, int], tuple[np.ndarray, np.ndarray]]
 
 
-def _sklearn(solver: str) -> Advance:
-    def advance(X: Any, W: np.ndarray, H: np.ndarray, iterations: int) -> tuple[np.ndarray, np.ndarray]:
-        from sklearn.decomposition import non_negative_factorization
+def _sklearn(X: Any, W: np.ndarray, H: np.ndarray, iterations: int, solver: str) -> tuple[np.ndarray, np.ndarray]:
+    from sklearn.decomposition import non_negative_factorization
 
-        W, H, _ = non_negative_factorization(
-            X, W, H, n_components=W.shape[1], init="custom", solver=solver, tol=0.0, max_iter=iterations
-        )
-        return W, H
-
-    return advance
+    W, H, _ = non_negative_factorization(
+        X, W, H, n_components=W.shape[1], init="custom", solver=solver, tol=0.0, max_iter=iterations
+    )
+    return W, H
 
 
 def _tensorly(X: Any, W: np.ndarray, H: np.ndarray, iterations: int) -> tuple[np.ndarray, np.ndarray]:
@@ -75,8 +73,8 @@ def _nmf_torch(X: Any, W: np.ndarray, H: np.ndarray, iterations: int) -> tuple[n
 
 
 _KNOWN: dict[str, tuple[str, bool, Advance]] = {  # package, takes sparse X, how to go on
-    "sklearn-cd": ("sklearn", True, _sklearn("cd")),
-    "sklearn-mu": ("sklearn", True, _sklearn("mu")),
+    "sklearn-cd": ("sklearn", True, partial(_sklearn, solver="cd")),
+    "sklearn-mu": ("sklearn", True, partial(_sklearn, solver="mu")),
     "tensorly": ("tensorly", False, _tensorly),
     "nn-fac": ("nn_fac", False, _nn_fac),
     "torchnmf": ("torchnmf", False, _torchnmf),

@@ -13,7 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from enmf.bench import outside
 from enmf.bench.table import Row, Table
 from enmf.certificate.words import TOL
 from enmf.linalg.bound import sharpen
-from enmf.linalg.spectrum import Spectrum
 from enmf.linalg.svd import truncated_svd
 from enmf.problem.problem import Problem
 from enmf.problem.state import State
@@ -67,71 +66,30 @@ class Goal:
     error: float = 0.0
 
 
-@dataclass(frozen=True)
-class Choices:
-    """How a method of ours runs."""
-
-    tol: float = TOL
-    threads: int | None = None
-    preset: str | None = None
-    bound: bool = False
-    options: dict[str, Any] = field(default_factory=dict)
+def bound_of(problem: Problem, rank: int) -> float:
+    """The Eckart-Young bound, in the units of the user's X."""
+    rng = make_rng(0)
+    return sharpen(problem.X, truncated_svd(problem.X, rank, rng=rng), rng=rng).lower_bound(rank) * problem.scale
 
 
-class Measure(NamedTuple):
-    """Of a pair of factors; the error in the units of the user's X."""
-
-    error: float
-    kkt: float
-
-
-def checked(X: Any) -> Problem:
-    """The matrix, validated."""
-    return check_problem(X)
-
-
-def exact_spectrum(problem: Problem, rank: int) -> Spectrum:
-    return truncated_svd(problem.X, rank, kind="exact", rng=make_rng(0))
-
-
-def bound_of(problem: Problem, rank: int, *, exact: bool = False) -> float:
-    """The Eckart-Young bound, in the units of the user's X. An exact SVD makes it tight also for flat spectra."""
-    if exact:
-        spectrum = exact_spectrum(problem, rank)
-    else:
-        rng = make_rng(0)
-        spectrum = sharpen(problem.X, truncated_svd(problem.X, rank, rng=rng), rng=rng)
-    return spectrum.lower_bound(rank) * problem.scale
-
-
-def start_of(problem: Problem, rank: int, case: Case) -> tuple[np.ndarray, np.ndarray]:
-    return STARTS[case.init](problem.X, rank, make_rng(case.seed))
-
-
-def measure(problem: Problem, U: np.ndarray, V: np.ndarray) -> Measure:
+def measure(problem: Problem, U: np.ndarray, V: np.ndarray) -> tuple[float, float]:
+    """Error, in the units of the user's X, and KKT residual."""
     state = State(problem, U, V)
-    return Measure(state.error() * problem.scale, state.kkt())
+    return state.error() * problem.scale, state.kkt()
 
 
-def run_to(problem: Problem, rank: int, case: Case, goal: Goal | None = None, choices: Choices | None = None) -> Result:
-    """One run of ours that ends at the goal or at its KKT point. A run that the goal's time ended is a "timeout"."""
-    how = choices or Choices()
+def run_to(problem: Problem, rank: int, case: Case, goal: Goal | None = None, tol: float = TOL, **more: Any) -> Result:
+    """One run of ours that ends at the goal or at its KKT point; `more` are fields of `Request`.
+
+    A run that the goal's time ended is a "timeout".
+    """
 
     def out_of_time(progress: Progress) -> bool:
         return goal is not None and progress.phase == "descent" and progress.seconds >= goal.seconds
 
-    limits = Stopping(how.tol, 10**7, target_error=goal.error if goal else None, patience=1000 if goal else 100)
-    request = Request(
-        method=case.method,
-        init=case.init,
-        stopping=limits,
-        random_state=case.seed,
-        n_threads=how.threads,
-        callback=out_of_time,
-        preset=how.preset,
-        bound=how.bound,
-        options=how.options,
-    )
+    limits = Stopping(tol, 10**7, target_error=goal.error if goal else None, patience=1000 if goal else 100)
+    fixed = {"stopping": limits, "random_state": case.seed, "callback": out_of_time, "bound": False}
+    request = Request(case.method, case.init, **{**fixed, **more})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         result = solve(problem, rank, request)
@@ -201,9 +159,6 @@ class _Contest:
     def key(self, case: Case) -> tuple[Any, ...]:
         return (self.protocol, self.setting.data, self.setting.rank, case.method, case.start, case.repeat)
 
-    def goal(self, reference: Row) -> Goal:
-        return goals(reference.seconds, reference.error, self.setting.patience)[self.protocol]
-
     def row(self, case: Case, run: Run, reference: Row | None) -> Row:
         """The row of a run; without a reference it is the reference."""
         n, m = self.problem.X.shape
@@ -223,7 +178,7 @@ class _Contest:
 
 
 def _compare(protocol: str, setting: Setting, table: Table) -> Iterator[Row]:
-    problem = checked(setting.X)
+    problem = check_problem(setting.X)
     with parallel.limit(setting.threads) as threads:
         contest = _Contest(protocol, setting, problem, threads, bound_of(problem, setting.rank))
         compile_kernels(problem, setting)
@@ -234,10 +189,11 @@ def _compare(protocol: str, setting: Setting, table: Table) -> Iterator[Row]:
                 reference = contest.row(own, run_ours(problem, setting, own), None)
                 table.add(reference)
                 yield reference
+            goal = goals(reference.seconds, reference.error, setting.patience)[protocol]
             for case in (Case(method, start, repeat) for start in setting.starts for method in setting.methods):
                 if table.find(contest.key(case)) is None:
                     runner = run_outside if case.method in outside.names() else run_ours
-                    row = contest.row(case, runner(problem, setting, case, contest.goal(reference)), reference)
+                    row = contest.row(case, runner(problem, setting, case, goal), reference)
                     table.add(row)
                     yield row
 
@@ -248,7 +204,7 @@ def _failed(problem: Exception) -> Run:
 
 def run_ours(problem: Problem, setting: Setting, case: Case, goal: Goal | None = None) -> Run:
     try:
-        result = run_to(problem, setting.rank, case, goal, Choices(setting.tol, setting.threads))
+        result = run_to(problem, setting.rank, case, goal, setting.tol, n_threads=setting.threads)
     except Exception as problem_found:
         return _failed(problem_found)
     last = result.trace[-1]
@@ -260,7 +216,7 @@ def run_outside(problem: Problem, setting: Setting, case: Case, goal: Goal) -> R
     raw, best, stale = problem.X.raw(), math.inf, 0
     try:
         began = time.perf_counter()
-        U, V = start_of(problem, setting.rank, case)
+        U, V = STARTS[case.init](problem.X, setting.rank, make_rng(case.seed))
         spent, iterations, chunk = time.perf_counter() - began, 0, 1
         W, H = np.ascontiguousarray(U), np.ascontiguousarray(V.T)
         while True:
@@ -293,7 +249,7 @@ def _outside_status(error: float, kkt: float, spent: float, stale: int, goal: Go
 
 def compile_kernels(problem: Problem, setting: Setting) -> None:
     """Compile every kernel for this precision and storage on a corner of X, before any clock starts."""
-    corner = checked(problem.X.raw()[:60, :60])
+    corner = check_problem(problem.X.raw()[:60, :60])
     if corner.X.squared_norm() == 0.0:
         return
     small = Setting(setting.data, None, 2, (), threads=setting.threads, tol=0.0)

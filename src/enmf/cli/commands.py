@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import io
 import os
 import sys
 from dataclasses import replace
@@ -12,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Exit, Option
 
-from enmf.cli.exits import Guarded, interrupted, run_begins
+from enmf.cli.exits import Guarded, interrupted, listen, run_begins
 from enmf.cli.inputs import parse_ranks, read_or_open, read_table, usual_ranks, workers_at, working_on
 from enmf.cli.options import (
     DEFAULT,
@@ -366,3 +367,12 @@ def _defaults(work: Any, *names: str) -> list[str]:
     """Options with the defaults that the library's functions have."""
     parameters = inspect.signature(work).parameters
     return [f"--{name.replace('_', '-')} {parameters[name].default}" for name in names]
+
+
+def main() -> None:
+    """Run the command line; `enmf` and `python -m enmf` come here."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a character the terminal lacks must not end the command
+    listen()
+    app()

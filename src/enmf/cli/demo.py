@@ -40,7 +40,3 @@ def _picture(image: np.ndarray) -> list[str]:
     """Lines of text: two characters per pixel, darker for larger values."""
     levels = np.minimum((image / (image.max() or 1.0) * len(SHADES)).astype(int), len(SHADES) - 1)
     return ["".join(SHADES[level] * 2 for level in row) for row in levels]
-
-
-if __name__ == "__main__":
-    main()

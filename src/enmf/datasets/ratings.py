@@ -10,7 +10,7 @@ enmf comes without these data; GroupLens offers them for research.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,7 +75,7 @@ def read_movielens(path: str | os.PathLike[str]) -> Ratings:
         if not heading:
             lines.seek(0)
         try:
-            table = np.loadtxt(_with_commas(lines, separator), delimiter=",", ndmin=2)
+            table = np.loadtxt((line.replace(separator, ",") for line in lines), delimiter=",", ndmin=2)
         except ValueError as problem:
             raise ValueError(f"{place}: {problem}") from None
     if table.shape[0] == 0 or table.shape[1] < 3:
@@ -84,11 +84,6 @@ def read_movielens(path: str | os.PathLike[str]) -> Ratings:
     item_ids, columns = np.unique(table[:, 1].astype(np.int64), return_inverse=True)
     times = table[:, 3].astype(np.int64) if table.shape[1] > 3 else None
     return Ratings(rows, columns, table[:, 2], times, user_ids, item_ids)
-
-
-def _with_commas(lines: Iterator[str], separator: str) -> Iterator[str]:
-    for line in lines:
-        yield line.replace(separator, ",")
 
 
 def split_by_row(rows: Any, shares: Sequence[float] = (0.8, 0.1, 0.1), *, random_state: Any = None) -> np.ndarray:

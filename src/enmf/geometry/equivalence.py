@@ -125,16 +125,9 @@ class Comparison:
     def to_dict(self) -> dict[str, object]:
         """Plain values, for JSON."""
         t, m = self.transform, self.matching
+        plain = ("verdict", "share_U", "share_V", "relation", "product_difference", "error_a", "error_b")
         return {
-            "verdict": self.verdict,
-            "share_U": self.share_U,
-            "share_V": self.share_V,
-            "relation": self.relation,
-            "product_difference": self.product_difference,
-            "error_a": self.error_a,
-            "error_b": self.error_b,
-            "error_difference": self.error_difference,
-            "stationary_b": self.stationary_b,
+            **{name: getattr(self, name) for name in (*plain, "error_difference", "stationary_b")},
             "pairs": [list(pair) for pair in m.pairs],
             "cosines_U": m.cosines_U.tolist(),
             "cosines_V": m.cosines_V.tolist(),
@@ -303,12 +296,8 @@ def _name(transform: Transform | None, matching: Matching) -> str:
         values = A[np.arange(len(A)), order]
         moved = (order != np.arange(len(A))).any()
         scaled = np.abs(values - 1.0).max() > SAME_DIRECTION
-        return {
-            (False, False): "same",
-            (True, False): "permutation",
-            (False, True): "scaling",
-            (True, True): "permutation and scaling",
-        }[bool(moved), bool(scaled)]
+        kinds = (("permutation", moved), ("scaling", scaled))
+        return " and ".join(kind for kind, found in kinds if found) or "same"
     for G, lengths in ((A @ A.T, rows), (A.T @ A, columns)):
         off = np.abs(G / np.outer(lengths, lengths) - np.eye(len(A))).max()
         if off <= SAME_DIRECTION:
@@ -335,18 +324,15 @@ def _measure(X: Any, A: tuple[np.ndarray, np.ndarray], B: tuple[np.ndarray, np.n
     with parallel.limit(None):
         errors = [math.sqrt(problem.X.squared_residual(U / root, V / root)) for U, V in (A, B)]
         nonnegative = B[0].min() >= 0 and B[1].min() >= 0
-        kkt = State(problem, B[0] / root, B[1] / root).kkt() if nonnegative else None
+        kkt = State(problem, B[0] / root, B[1] / root).kkt() if nonnegative else math.inf
     whole = math.sqrt(problem.X.squared_norm())
     exact = errors[1] <= EXACT * whole  # if X is zero, the only stationary point
-
-    def stationary(kkt: float) -> bool:
-        return exact or (whole > 0 and kkt <= effective_tol(TOL, errors[1], whole))
-
+    stationary = exact or (whole > 0 and kkt <= effective_tol(TOL, errors[1], whole))
     return _Measured(
         error_a=errors[0] * problem.scale,
         error_b=errors[1] * problem.scale,
         same_error=abs(errors[1] - errors[0]) <= SAME_ERROR * whole,
-        stationary_b=None if kkt is None else stationary(kkt),
+        stationary_b=stationary if nonnegative else None,
     )
 
 

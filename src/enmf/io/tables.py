@@ -30,6 +30,7 @@ import scipy.sparse as sp
 from enmf.io.messages import STDIN, InputProblem, one_line, outline, spoken
 from enmf.io.reading import Reading
 from enmf.io.textfiles import Stored, column_number, look_at, read_text, requested_index
+from enmf.matrix.structure import as_csr
 
 TEXT = (".csv", ".tsv", ".txt")
 
@@ -90,7 +91,7 @@ def _kind(source: str, reading: Reading) -> str:
             known = ", ".join(kind[1:] for kind in READERS)
             raise InputProblem("--format", f"unknown format {reading.format!r}", f"Choose one of {known}")
         return wanted
-    kind = ".csv" if source == STDIN else _extension(place)
+    kind = ".csv" if source == STDIN else Path(place.name.lower().removesuffix(".gz")).suffix
     if kind not in READERS and not reading.triplets:
         raise InputProblem(
             source,
@@ -140,11 +141,6 @@ def _renamed(table: Table, reading: Reading) -> Table:
     if reading.column_names is not None:
         table = replace(table, columns=_read_names(reading.column_names, m, table.source, "columns"))
     return table
-
-
-def _extension(place: Path) -> str:
-    name = place.name.lower().removesuffix(".gz")
-    return Path(name).suffix
 
 
 def check_exists(source: str) -> None:
@@ -357,7 +353,7 @@ def _read_npz(stored: Stored, kind: str, reading: Reading) -> Table:
         if {"format", "shape", "data"} <= names:
             _check_fits(source, *map(int, held["shape"]))
             file.seek(0)
-            return Table(_as_csr(sp.load_npz(file)), None, None, source)
+            return Table(as_csr(sp.load_npz(file)), None, None, source)
         matrices = [name for name in held.files if held[name].ndim == 2] if "X" not in names else ["X"]
         if len(matrices) != 1:
             raise InputProblem(
@@ -387,15 +383,8 @@ def _read_h5ad(stored: Stored, kind: str, reading: Reading) -> Table:
         layers = ", ".join(found.layers) or "none"
         problem = "has no X" if reading.layer is None else f"has no layer {reading.layer!r}"
         raise InputProblem(stored.source, problem, f"Choose one with --layer; the file has: {layers}")
-    values = _as_csr(X) if sp.issparse(X) else np.asarray(X)
+    values = as_csr(X) if sp.issparse(X) else np.asarray(X)
     return Table(values, list(map(str, found.obs_names)), list(map(str, found.var_names)), stored.source)
-
-
-def _as_csr(S: Any) -> sp.csr_array:
-    """What a file holds as CSR; its indices have not been checked before."""
-    from enmf.matrix.structure import as_csr
-
-    return as_csr(S)
 
 
 READERS: dict[str, Callable[[Stored, str, Reading], Table]] = {

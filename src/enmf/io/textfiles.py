@@ -19,6 +19,7 @@ import csv
 import gzip
 import io
 import itertools
+import math
 import re
 import sys
 from collections import Counter
@@ -123,11 +124,7 @@ class Layout:
         with stored.text(self.encoding) as text:
             for number, cells in _rows(itertools.islice(text, SCANNED), self.separator):
                 if number > self.start and len(cells) < self.width:
-                    raise InputProblem(
-                        stored.source,
-                        f"line {number} has {len(cells)} fields, the others have {self.width}",
-                        "Give every line the same number of fields",
-                    )
+                    raise _uneven(stored, f"line {number} has {len(cells)} fields, the others have {self.width}")
 
 
 def read_text(stored: Stored, kind: str, reading: Reading) -> tuple[Any, Layout]:
@@ -141,11 +138,8 @@ def read_text(stored: Stored, kind: str, reading: Reading) -> tuple[Any, Layout]
         below = "there is a header but no data below it" if layout.header else "the file has no data"
         raise InputProblem(stored.source, below, "Export it again") from None
     except pandas.errors.ParserError as problem:
-        raise InputProblem(
-            stored.source,
-            f"the lines differ in length ({_lengths(problem, layout)})",
-            "Give every line the same number of fields, or skip lines above the table with --skip",
-        ) from None
+        what = f"the lines differ in length ({_lengths(problem, layout)})"
+        raise _uneven(stored, what, ", or skip lines above the table with --skip") from None
     if layout.index is not None:
         # the prefix kept pandas from reading a name like NA as missing
         frame[layout.index] = [name[1:] for name in frame[layout.index].tolist()]
@@ -154,12 +148,12 @@ def read_text(stored: Stored, kind: str, reading: Reading) -> tuple[Any, Layout]
     if frame.iloc[:, -1].isna().any():
         layout.check_lengths(stored)
     if frame.shape[1] != layout.width:
-        raise InputProblem(
-            stored.source,
-            f"the first lines have {layout.width} fields, others {frame.shape[1]}",
-            "Give every line the same number of fields",
-        )
+        raise _uneven(stored, f"the first lines have {layout.width} fields, others {frame.shape[1]}")
     return frame, layout
+
+
+def _uneven(stored: Stored, problem: str, more: str = "") -> InputProblem:
+    return InputProblem(stored.source, problem, f"Give every line the same number of fields{more}")
 
 
 def _lengths(problem: Exception, layout: Layout) -> str:
@@ -433,23 +427,22 @@ def _mostly_numbers(cells: list[str], decimal: str) -> bool:
     return 2 * sum(_is_number(cell, decimal) for cell in known) >= len(known)
 
 
-def _is_number(cell: str, decimal: str = ".") -> bool:
+def _is_number(cell: str, decimal: str) -> bool:
     """Whether a cell holds a number, or a mark for a missing one."""
+    return _value(cell, decimal) is not None
+
+
+def _value(cell: str, decimal: str) -> float | None:
+    """The number in a cell: NaN for a missing one, None for text."""
     cell = cell.strip()
     if cell.lower() in MISSING:
-        return True
+        return math.nan
     try:
-        float(_plain(cell, decimal))
+        return float(cell if decimal == "." else cell.replace(".", "x").replace(decimal, "."))
     except ValueError:
-        return False
-    return True
-
-
-def _plain(cell: str, decimal: str) -> str:
-    return cell if decimal == "." else cell.replace(".", "x").replace(decimal, ".")
+        return None
 
 
 def _values(cells: list[str], decimal: str) -> np.ndarray:
     """The cells as numbers; NaN for anything else, which is therefore never monotone."""
-    known = (_is_number(cell, decimal) and cell.strip().lower() not in MISSING for cell in cells)
-    return np.array([float(_plain(cell.strip(), decimal)) if known else np.nan for cell, known in zip(cells, known)])
+    return np.array([_value(cell, decimal) for cell in cells], dtype=np.float64)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import html
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,9 +20,8 @@ from enmf.losses.frobenius import Frobenius
 from enmf.matrix.factor import row_blocks
 from enmf.problem.problem import Units
 from enmf.report.axes import Axis
-from enmf.report.numbers import percent, shortened
+from enmf.report.numbers import percent, shortened, table
 from enmf.report.pictures import Ticks, colour_bar, curves, heat_map, png, shrunk
-from enmf.report.tables import table
 
 if TYPE_CHECKING:
     from enmf.run.result import Result
@@ -54,9 +55,11 @@ def fit_section(
     in_rows, in_columns, of_rows, of_columns = residuals(X, result.U, result.V, missing)
     sides = Residual(rows, in_rows, of_rows), Residual(columns, in_columns, of_columns)
     if shape is not None:
-        picture = _images(result, X, sides[0], shape)
+        words = "data, U Vᵀ, and their absolute difference."
+        picture = _samples(result, X, sides[0], words, partial(_three_images, shape))
     elif spectrum:
-        picture = _spectra(result, X, sides[0], columns)
+        words = '<span class="key run0">data</span><span class="key run1">U Vᵀ</span>'
+        picture = _samples(result, X, sides[0], words, partial(_two_curves, columns))
     else:
         picture = _maps(result, X, missing)
     return _disagreement(result, sides[0]) + picture + "".join(_side(side) for side in sides)
@@ -95,13 +98,10 @@ def residuals(X: Any, U: np.ndarray, V: np.ndarray, missing: bool = False) -> tu
         for part in row_blocks(coo.nnz, U.shape[1]):
             i, j, x = coo.coords[0][part], coo.coords[1][part], coo.data[part].astype(np.float64)
             squared = (x - np.einsum("ij,ij->i", U[i], V[j])) ** 2
-            for total, index, weight in (
-                (rows, i, squared),
-                (columns, j, squared),
-                (of_rows, i, x * x),
-                (of_columns, j, x * x),
-            ):
-                total += np.bincount(index, weight, len(total))
+            rows += np.bincount(i, squared, n)
+            columns += np.bincount(j, squared, m)
+            of_rows += np.bincount(i, x * x, n)
+            of_columns += np.bincount(j, x * x, m)
         return rows, columns, of_rows, of_columns
     X = np.asarray(X)
     for block in row_blocks(n, m):
@@ -146,41 +146,34 @@ def _row(X: Any, i: int) -> np.ndarray:
     return row.ravel().astype(np.float64)
 
 
-def _images(result: Result, X: Any, rows: Residual, shape: tuple[int, int]) -> str:
+def _samples(
+    result: Result, X: Any, rows: Residual, words: str, draw: Callable[[str, np.ndarray, np.ndarray], str]
+) -> str:
+    """Some rows, each drawn beside its fit."""
     cards = []
     for i in _by_quality(rows):
-        data, fit = np.nan_to_num(_row(X, i)), result.V @ result.U[i]
-        top = float(max(data.max(), fit.max()))
         name = html.escape(shortened(rows.axis.names[i]))
-        pictures = "".join(
-            f'<figure><img alt="{name}: {what}" src="{png(values.reshape(shape), top)}">'
-            f"<figcaption>{what}</figcaption></figure>"
-            for what, values in (("data", data), ("fit", fit), ("difference", np.abs(data - fit)))
-        )
-        cards.append(_card(name, f"error {percent(rows.relative[i])}", f'<div class="trio">{pictures}</div>'))
-    return _cards("Rows from the best to the worst fit: data, U Vᵀ, and their absolute difference.", cards)
-
-
-def _spectra(result: Result, X: Any, rows: Residual, columns: Axis) -> str:
-    cards = []
-    places = shrunk(columns.places()[:, None], CURVE)[:, 0]
-    for i in _by_quality(rows):
-        data, fit = _row(X, i), result.V @ result.U[i]
-        lines = [(places, shrunk(values[:, None], CURVE)[:, 0]) for values in (np.nan_to_num(data), fit)]
-        name = html.escape(shortened(rows.axis.names[i]))
-        top = max(float(values.max()) for _, values in lines)
-        picture = curves(lines, f"{name}: data and fit", columns.ticks(3), top, "small")
-        cards.append(_card(name, f"error {percent(rows.relative[i])}", picture))
-    words = 'Rows from the best to the worst fit: <span class="key run0">data</span><span class="key run1">U Vᵀ</span>'
-    return _cards(words, cards)
-
-
-def _card(name: str, note: str, content: str) -> str:
-    return f'<div class="part"><h3>{name} <span class="soft">{note}</span></h3>{content}</div>'
-
-
-def _cards(words: str, cards: list[str]) -> str:
+        note = f'<span class="soft">error {percent(rows.relative[i])}</span>'
+        picture = draw(name, np.nan_to_num(_row(X, i)), result.V @ result.U[i])
+        cards.append(f'<div class="part"><h3>{name} {note}</h3>{picture}</div>')
+    words = f"Rows from the best to the worst fit: {words}"
     return f'<p class="keys">{words}</p><div class="parts wide">{"".join(cards)}</div>'
+
+
+def _three_images(shape: tuple[int, int], name: str, data: np.ndarray, fit: np.ndarray) -> str:
+    top = float(max(data.max(), fit.max()))
+    pictures = "".join(
+        f'<figure><img alt="{name}: {what}" src="{png(values.reshape(shape), top)}">'
+        f"<figcaption>{what}</figcaption></figure>"
+        for what, values in (("data", data), ("fit", fit), ("difference", np.abs(data - fit)))
+    )
+    return f'<div class="trio">{pictures}</div>'
+
+
+def _two_curves(columns: Axis, name: str, data: np.ndarray, fit: np.ndarray) -> str:
+    places, *both = (shrunk(values[:, None], CURVE)[:, 0] for values in (columns.places(), data, fit))
+    top = max(float(values.max()) for values in both)
+    return curves([(places, values) for values in both], f"{name}: data and fit", columns.ticks(3), top, "small")
 
 
 def _maps(result: Result, X: Any, missing: bool) -> str:

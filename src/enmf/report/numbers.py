@@ -1,10 +1,12 @@
-"""Numbers and names as people read them: enough digits to tell values apart, and no more."""
+"""Numbers, names and tables as people read them: enough digits to tell values apart, and no more."""
 
 from __future__ import annotations
 
+import html
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 SPACE = "\N{NO-BREAK SPACE}"
 NAME_ROOM = 40  # most characters of a name
@@ -88,3 +90,19 @@ def increasing(names: Sequence[str]) -> list[float] | None:
     except ValueError:
         return None
     return values if all(a < b for a, b in itertools.pairwise(values)) and math.isfinite(values[-1]) else None
+
+
+def table(heads: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> str:
+    """An HTML table that sorts by a click on a heading; the numbers of a column have the same number of decimals."""
+    columns = [_cells(list(held)) for held in zip(*rows)]
+    head = "".join(f'<th scope="col"><button type="button">{html.escape(name)}</button></th>' for name in heads)
+    body = "".join(f"<tr>{''.join(row)}</tr>" for row in zip(*columns))
+    return (
+        f'<div class="scroll"><table class="sortable"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    )
+
+
+def _cells(values: list[Any]) -> list[str]:
+    if all(isinstance(value, float) for value in values):
+        return [f'<td data-value="{float(value)!r}">{text}</td>' for value, text in zip(values, column(values))]
+    return [f"<td>{html.escape(f'{value:.6g}' if isinstance(value, float) else str(value))}</td>" for value in values]

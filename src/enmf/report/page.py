@@ -21,9 +21,8 @@ from enmf.problem.validation.convert import check_values, names_in
 from enmf.problem.validation.numbers import check_choice
 from enmf.report.axes import Axis
 from enmf.report.fit import fit_section, grouped
-from enmf.report.numbers import SPACE, explained, percent, shortened, ticks, times
+from enmf.report.numbers import SPACE, explained, percent, shortened, table, ticks, times
 from enmf.report.pictures import Line, Ticks, chart, colour_bar, curves, heat_map, png, shrunk
-from enmf.report.tables import table
 
 if TYPE_CHECKING:
     from enmf.run.result import Result

@@ -12,6 +12,7 @@ import numpy as np
 
 from enmf.problem.validation.numbers import check_choice
 from enmf.report.interpretation import components_of, names_of, top_features
+from enmf.report.numbers import increasing
 
 if TYPE_CHECKING:
     from enmf.api.consensus import Consensus
@@ -71,7 +72,7 @@ def plot_components(
         shape = _image_shape(features, image_shape)
         return _grid(rank, (1.6, 1.7), lambda axes, k: _draw_image(axes, components[k].reshape(shape)))
     if kind == "spectrum":
-        places = _numbers(labels)
+        places = increasing(labels) or range(features)
         return _grid(rank, (2.6, 1.8), lambda axes, k: axes.plot(places, components[k], linewidth=1))
     top = top_features(components, labels, n)
     return _grid(rank, (2.8, 0.8 + 0.2 * n), lambda axes, k: _draw_bars(axes, top[top["component"] == k]))
@@ -152,12 +153,3 @@ def _image_shape(features: int, shape: tuple[int, int] | None) -> tuple[int, int
         remedy = "give image_shape=(height, width)" if shape is None else f"image_shape is {height} x {width}"
         raise ValueError(f"components have {features} features, which do not fill an image: {remedy}")
     return height, width
-
-
-def _numbers(labels: list[str]) -> np.ndarray:
-    """The names as numbers if these increase, else their positions."""
-    try:
-        found = np.array([float(label) for label in labels])
-    except ValueError:
-        return np.arange(len(labels))
-    return found if np.all(np.diff(found) > 0) else np.arange(len(labels))

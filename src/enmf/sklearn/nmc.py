@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import os
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from enmf import parallel
 from enmf.api.complete import DEFAULTS, complete_problem
 from enmf.api.registry import COMPLETION
-from enmf.api.request import Request
 from enmf.kernels import masked as kernels
 from enmf.problem.state import best_U
 from enmf.problem.validation.masks import MISSING, check_masked_problem, check_places
 from enmf.problem.validation.numbers import check_range, check_threads
 from enmf.problem.validation.penalties import with_ridge
-from enmf.run.checks import check_limits
-from enmf.sklearn.nmf import LIMITS, NONNEGATIVE
+from enmf.sklearn.base import COUNT, NONNEGATIVE, SHARED, Factorizer
 
 
-class ENMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class ENMC(Factorizer):
     """Nonnegative matrix completion by the exterior method: X ~ W H on the observed entries.
 
     Parameters
@@ -77,8 +72,8 @@ class ENMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LIMITS,
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        **SHARED,
+        "n_components": [COUNT],
         "missing": [StrOptions(set(MISSING)), None],
         "ridge": [NONNEGATIVE, tuple, list],
         "ridge_scaling": [StrOptions({"entries", "none"})],
@@ -135,33 +130,14 @@ class ENMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         weights : matrix, optional
             Weights of the observed entries.
         """
-        self._validate_params()
+        stopping = self._begin()
         check_range(self.clip)
-        stopping = check_limits(self.tol, self.max_iter, self.time_limit, self.target_error)
         problem = check_masked_problem(X, None if mask is not None else self.missing, mask, weights)
         validate_data(self, X=X, skip_check_array=True)
-        request = Request(
-            method=self.solver,
-            init=self.init,
-            stopping=stopping,
-            random_state=self.random_state,
-            n_threads=self.n_threads,
-            callback=self.callback,
-            verbose=self.verbose,
-            exact_U=True,
-            options=self.options or {},
-            rank_name="n_components",
-        )
+        request = self._request(stopping, method=self.solver, init=self.init, options=self.options or {})
         result = complete_problem(with_ridge(problem, self.ridge, self.ridge_scaling), self.n_components, request)
-        self.components_ = np.ascontiguousarray(result.V.T)
+        self._keep(result)
         self.row_factors_ = result.U
-        self.n_components_ = len(self.components_)
-        self.n_iter_ = max(1, result.n_iter)
-        self.status_ = result.status
-        self.certificate_ = result.certificate
-        self.reconstruction_err_ = result.error
-        self.trace_ = result.trace
-        self.phases_ = result.phases
         self._remember_pattern(problem.X)
         return self
 
@@ -236,17 +212,8 @@ class ENMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             total += float(difference @ difference)
         return -float(np.sqrt(total / masked.observed))
 
-    def report(self, path: str | os.PathLike[str], X: Any = None, **options: Any) -> str:
-        """Write one offline HTML page about the fit; returns its path.
-
-        X is what the model was fitted to; without it the page leaves out where the fit is good or bad.
-        The options are those of `enmf.report.write`: row_names, column_names, image_shape, kind, title, command,
-        source.
-        """
-        from enmf.sklearn.page import write_model
-
-        check_is_fitted(self)
-        return write_model(path, self, self.row_factors_, X, options)
+    def _row_factors(self, X: Any) -> np.ndarray:
+        return self.row_factors_
 
     def _remember_pattern(self, X: Any) -> None:
         self.cold_rows_ = np.flatnonzero(X.rows.totals == 0)
@@ -272,16 +239,10 @@ class ENMC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         limits = check_range(self.clip)
         return values if limits is None else np.clip(values, *limits)
 
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_components_
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
         tags.input_tags.allow_nan = self.missing in (None, "nan")
         tags.input_tags.sparse = self.missing is not None
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 

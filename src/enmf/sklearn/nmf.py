@@ -6,52 +6,32 @@ In scikit-learn's words X ~ W H with W = U and H = Vᵀ: samples in rows, `compo
 from __future__ import annotations
 
 import os
-from numbers import Integral, Real
+from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from enmf import parallel
 from enmf.api import registry
-from enmf.api.request import Request, solve
+from enmf.api.request import solve
 from enmf.problem.problem import Problem
 from enmf.problem.state import best_pair, best_U
 from enmf.problem.validation.arrays import check_problem
 from enmf.problem.validation.factors import as_numbers, check_given
 from enmf.problem.validation.numbers import check_threads, warn_outside
 from enmf.problem.validation.penalties import with_penalty
-from enmf.run.checks import check_limits
 from enmf.run.stopping import DEFAULTS
+from enmf.sklearn.base import COUNT, NONNEGATIVE, SHARED, Factorizer
 
 AUTO_COMPONENTS = 10
 SOLVERS = {"cd": "hals"}  # scikit-learn's names for methods of ours
-NONNEGATIVE = Interval(Real, 0, np.inf, closed="left")
-LIMITS: dict[str, list[Any]] = {  # parameters that ENMF and ENMC share
-    "tol": [NONNEGATIVE],
-    "max_iter": [Interval(Integral, 1, None, closed="left")],
-    "random_state": [
-        Interval(Integral, 0, None, closed="left"),
-        np.random.RandomState,
-        np.random.Generator,
-        np.random.SeedSequence,
-        None,
-    ],
-    "time_limit": [Interval(Real, 0, None, closed="left"), None],
-    "target_error": [Interval(Real, 0, None, closed="left"), None],
-    "callback": [callable, None],
-    "n_threads": [Interval(Integral, 1, None, closed="left"), None],
-    "verbose": ["verbose"],
-    "options": [dict, None],
-}
 
 
-class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class ENMF(Factorizer):
     """Nonnegative matrix factorization by the exterior method; takes the place of `sklearn.decomposition.NMF`.
 
     Parameters
@@ -113,8 +93,8 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LIMITS,
-        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
+        **SHARED,
+        "n_components": [COUNT, StrOptions({"auto"}), None],
         "init": [StrOptions({*registry.initializations(), "custom"}), None],
         "solver": [StrOptions({*registry.methods(), *SOLVERS})],
         "alpha_W": [NONNEGATIVE],
@@ -123,7 +103,7 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         "shuffle": ["boolean"],
         "preset": [StrOptions({"paper"}), None],
         "warm_start": ["boolean"],
-        "memory_limit": [Interval(Integral, 1, None, closed="left"), str, None],
+        "memory_limit": [COUNT, str, None],
         "checkpoint": [str, os.PathLike, None],
     }
 
@@ -197,11 +177,13 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         with parallel.limit(check_threads(self.n_threads)):
             return best_U(self._penalized(problem), self.components_)
 
-    def _checked(self, X: Any) -> Problem:
-        """X for the learnt components."""
-        check_is_fitted(self)
+    def _checked(self, X: Any, learning: bool = False) -> Problem:
+        """X to learn from, or for the learnt components."""
+        if not learning:
+            check_is_fitted(self)
         problem = check_problem(X, memory_limit=self.memory_limit)
-        validate_data(self, X=_with_shape(X, problem), reset=False, skip_check_array=True)
+        with_shape = problem.X if isinstance(X, (str, Path)) else X  # a name has no number of features
+        validate_data(self, X=with_shape, reset=learning, skip_check_array=True)
         return problem
 
     def _penalized(self, problem: Problem) -> Problem:
@@ -232,51 +214,26 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return components_frame(self, names)
 
-    def report(self, path: str | os.PathLike[str], X: Any = None, **options: Any) -> str:
-        """Write one offline HTML page about the fit; returns its path.
-
-        X is what the model was fitted to; without it the page is about the components only.
-        The options are those of `enmf.report.write`: row_names, column_names, image_shape, kind, title, command,
-        source.
-        """
-        from enmf.sklearn.page import write_model
-
-        check_is_fitted(self)
-        W = np.zeros((0, self.n_components_)) if X is None else self.transform(X)
-        return write_model(path, self, W, X, options)
+    def _row_factors(self, X: Any) -> np.ndarray:
+        return np.zeros((0, self.n_components_)) if X is None else self.transform(X)
 
     def _fit(self, X: Any, W: Any, H: Any) -> np.ndarray:
-        self._validate_params()
+        stopping = self._begin()
         check_loss(self.beta_loss)
-        stopping = check_limits(self.tol, self.max_iter, self.time_limit, self.target_error)
-        problem = check_problem(X, memory_limit=self.memory_limit)
-        validate_data(self, X=_with_shape(X, problem), skip_check_array=True)
+        problem = self._checked(X, learning=True)
         n, m = problem.X.shape
         start = self._start(W, H, problem)
         weights = penalty_weights(self.alpha_W, self.alpha_H, self.l1_ratio, n, m)
-        request = Request(
+        request = self._request(
+            stopping,
             method=SOLVERS.get(self.solver, self.solver),
             init=start,
-            stopping=stopping,
-            random_state=self.random_state,
-            n_threads=self.n_threads,
-            callback=self.callback,
-            verbose=self.verbose,
             preset=self.preset,
-            exact_U=True,
             checkpoint=self.checkpoint,
             options={**weights, **(self.options or {})},
-            rank_name="n_components",
         )
         result = solve(problem, self._rank(n, m, start), request)
-        self.components_ = np.ascontiguousarray(result.V.T)
-        self.n_components_ = len(self.components_)
-        self.n_iter_ = max(1, result.n_iter)
-        self.status_ = result.status
-        self.certificate_ = result.certificate
-        self.reconstruction_err_ = result.error
-        self.trace_ = result.trace
-        self.phases_ = result.phases
+        self._keep(result)
         if self.warm_start:
             self._last_W = result.U
         return result.U
@@ -286,8 +243,7 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         if self.init == "custom":
             if W is None or H is None:
                 raise ValueError("init='custom' needs both W and H, given to fit or fit_transform")
-            rank = None if self.n_components in ("auto", None) else self.n_components
-            H = check_given(H, "H", (rank, m), problem.X.dtype)
+            H = check_given(H, "H", (self._given_rank, m), problem.X.dtype)
             return check_given(W, "W", (n, len(H)), problem.X.dtype), H.T
         if W is not None or H is not None:
             warn_outside(
@@ -298,28 +254,13 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         fits = last is not None and (len(last), self.components_.shape[1]) == (n, m) and last.any()
         return (last, self.components_.T) if self.warm_start and fits else self.init
 
-    def _rank(self, n: int, m: int, start: Any) -> int:
-        if self.n_components is None or (isinstance(self.n_components, str) and self.n_components == "auto"):
-            if isinstance(start, tuple):
-                return int(start[0].shape[1])
-            return min(AUTO_COMPONENTS, n, m)
-        return self.n_components  # type: ignore[return-value]
-
     @property
-    def _n_features_out(self) -> int:
-        return self.n_components_
+    def _given_rank(self) -> int | None:
+        return None if self.n_components in ("auto", None) else self.n_components  # type: ignore[return-value]
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
-
-
-def _with_shape(X: Any, problem: Problem) -> Any:
-    """What scikit-learn may ask for the number of features: X, or what a name stands for."""
-    return problem.X if isinstance(X, (str, Path)) else X
+    def _rank(self, n: int, m: int, start: Any) -> int:
+        free = start[0].shape[1] if isinstance(start, tuple) else min(AUTO_COMPONENTS, n, m)
+        return self._given_rank or free
 
 
 def non_negative_factorization(
@@ -381,8 +322,7 @@ def _with_fixed_H(model: ENMF, X: Any, W: Any, H: Any) -> tuple[np.ndarray, np.n
     if W is not None:
         warn_outside("When update_H=False, the provided initial W is not used.", RuntimeWarning)
     problem = check_problem(X)
-    rank = None if model.n_components in ("auto", None) else model.n_components
-    H = check_given(H, "H", (rank, problem.X.shape[1]), problem.X.dtype)
+    H = check_given(H, "H", (model._given_rank, problem.X.shape[1]), problem.X.dtype)
     return best_U(model._penalized(problem), H), H, 1
 
 

@@ -11,6 +11,7 @@ there these steps converge quadratically from a start in the right basin, which 
 from __future__ import annotations
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator, cg
 
 ROUNDING = 1e-14  # norm of the negative part over that of the whole, below which the point is nonnegative
 
@@ -65,22 +66,13 @@ def _solve(P: np.ndarray, Q: np.ndarray, gradient: np.ndarray, damping: float) -
     r = len(gradient)
     shift = damping * (_squares(P[negative_P.any(axis=1)]) + _squares(Q[negative_Q.any(axis=1)])) / r**2
 
-    def times(D: np.ndarray) -> np.ndarray:
-        return P.T @ (negative_P * (P @ D)) + (negative_Q * (Q @ D.T)).T @ Q + shift * D
+    def times(d: np.ndarray) -> np.ndarray:
+        D = d.reshape(r, r)
+        return (P.T @ (negative_P * (P @ D)) + (negative_Q * (Q @ D.T)).T @ Q + shift * D).ravel()
 
-    D, rest = np.zeros_like(gradient), gradient.copy()
-    along, size = rest.copy(), _squares(rest)
-    enough = 1e-8 * size
-    for _ in range(100 + 8 * r):
-        if size <= enough:
-            break
-        image = times(along)
-        step = size / float(np.vdot(along, image))
-        D += step * along
-        rest -= step * image
-        before, size = size, _squares(rest)
-        along = rest + (size / before) * along
-    return D
+    H = LinearOperator((r * r, r * r), matvec=times, dtype=np.float64)
+    D, _ = cg(H, gradient.ravel(), rtol=1e-4, atol=0.0, maxiter=100 + 8 * r)
+    return D.reshape(r, r)
 
 
 def _squares(F: np.ndarray) -> float:

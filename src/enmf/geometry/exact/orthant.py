@@ -21,7 +21,7 @@ from enmf import parallel
 from enmf.geometry.exact.admm import GeneralAdmm
 from enmf.geometry.exact.newton import balanced, refine
 from enmf.geometry.exact.relation import Transform, transform_between
-from enmf.linalg.rotation import ROTATION_STARTS, Turning, rotate
+from enmf.linalg.rotation import ROTATION_STARTS, rotate
 from enmf.problem.validation.factors import check_pair, check_same_sides
 from enmf.problem.validation.numbers import check_choice, check_count, make_rng
 
@@ -125,8 +125,17 @@ def transform_to_orthant(
         check_choice("start", start, list(ROTATION_STARTS))
     else:
         near, start = _transform_near(U, V, start, kind), ROTATION_STARTS[0]
+    # an SVD leaves the signs of its pairs open; the rotation needs columns that are mostly positive
+    signs = np.where(U.sum(axis=0) / _size(U) + V.sum(axis=0) / _size(V) < 0, -1.0, 1.0)
+    rng = make_rng(random_state)
     with parallel.limit(None):
-        return _transform(U, V, kind, near, start, max_iter, make_rng(random_state))
+        found = rotate(U * signs, V * signs, Turning(start, min(max_iter, 200)), rng)
+        best = _Best(U, V, signs[:, None] * found.R.astype(np.float64))
+        iterations, steps = found.iterations, 0
+        if kind == "general" and best.share > NONNEGATIVE:
+            more, steps = _beyond_rotation(best, near, max_iter - iterations)
+            iterations += more
+        return best.result(kind, iterations, steps)
 
 
 def _transform_near(U: np.ndarray, V: np.ndarray, start: Any, kind: str) -> np.ndarray:
@@ -141,37 +150,22 @@ def _transform_near(U: np.ndarray, V: np.ndarray, start: Any, kind: str) -> np.n
     return found.A
 
 
-def _transform(
-    U: np.ndarray,
-    V: np.ndarray,
-    kind: str,
-    near: np.ndarray | None,
-    start: str,
-    max_iter: int,
-    rng: np.random.Generator,
-) -> OrthantTransform:
-    # an SVD leaves the signs of its pairs open; the rotation needs columns that are mostly positive
-    signs = np.where(U.sum(axis=0) / _size(U) + V.sum(axis=0) / _size(V) < 0, -1.0, 1.0)
-    found = rotate(U * signs, V * signs, Turning(start, min(max_iter, 200)), rng)
-    rotation = signs[:, None] * found.R.astype(np.float64)
-    best = _Best(U, V, rotation)
-    steps = 0
-    iterations = found.iterations
-    if kind == "general" and best.share > NONNEGATIVE:
-        # the rotation keeps the scale of U and V as given; the general transform may choose it
-        c = np.sqrt(_size(V) / _size(U))
-        admm = GeneralAdmm(U * c, V / c, rotation)
-        candidates = (A * c for A in _rounds(admm, max_iter - found.iterations))
-        for A in candidates if near is None else chain([near], candidates):
-            best.offer(A)
-            if best.share > NONNEGATIVE:
-                finished, count = refine(U, V, A)
-                steps += count
-                best.offer(finished)
-            if best.share <= NONNEGATIVE:
-                break
-        iterations += admm.iterations
-    return best.result(kind, iterations, steps)
+def _beyond_rotation(best: _Best, near: np.ndarray | None, max_iter: int) -> tuple[int, int]:
+    """Improve on the rotation by a general transform; returns the numbers of ADMM iterations and of Newton steps."""
+    U, V, steps = best.U, best.V, 0
+    # the rotation keeps the scale of U and V as given; the general transform may choose it
+    c = np.sqrt(_size(V) / _size(U))
+    admm = GeneralAdmm(U * c, V / c, best.rotation)
+    candidates = (A * c for A in _rounds(admm, max_iter))
+    for A in candidates if near is None else chain([near], candidates):
+        best.offer(A)
+        if best.share > NONNEGATIVE:
+            finished, count = refine(U, V, A)
+            steps += count
+            best.offer(finished)
+        if best.share <= NONNEGATIVE:
+            break
+    return admm.iterations, steps
 
 
 def _rounds(admm: GeneralAdmm, max_iter: int) -> Iterator[np.ndarray]:

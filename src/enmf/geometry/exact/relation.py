@@ -9,7 +9,7 @@ A = U1⁺ U2; for U1 = U S^1/2 of the SVD this is S^-1/2 Uᵀ U2 (eq. gen_4).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -123,10 +123,9 @@ def transform_between(U1: np.ndarray, V1: np.ndarray, U2: np.ndarray, V2: np.nda
     A = (Qt.T / s) @ (P.T @ (U2 / two))
     if np.linalg.cond(A) >= 1.0 / RANK_TOL:
         return None
-    R1, L, R2t = np.linalg.svd(A / one[:, None] * two)
-    found = Transform(R1, L, R2t.T)
+    found = Transform.of(A / one[:, None] * two)
     U, V = found.apply(U1, V1)
-    return Transform(R1, L, R2t.T, _off(U2, U), _off(V2, V))
+    return replace(found, delta_u=_off(U2, U), delta_v=_off(V2, V))
 
 
 def _off(F: np.ndarray, other: np.ndarray) -> float:
