@@ -21,7 +21,7 @@ from enmf import parallel
 from enmf.geometry.exact.admm import GeneralAdmm
 from enmf.geometry.exact.newton import balanced, refine
 from enmf.geometry.exact.relation import Transform, transform_between
-from enmf.linalg.rotation import ROTATION_STARTS, rotate
+from enmf.linalg.rotation import ROTATION_STARTS, Turning, rotate
 from enmf.problem.validation.factors import check_pair, check_same_sides
 from enmf.problem.validation.numbers import check_choice, check_count, make_rng
 
