@@ -236,6 +236,8 @@ def is_command(function):
 def is_public(name, owners, function):
     """Whether users write this parameter list: a function of `enmf`, the options of a public class, a command."""
     public = public_names()
+    if name == "bench.__main__" and owners == ["_command"]:  # the commands of `enmf bench`
+        return True
     if owners:
         return function.name == "__init__" and owners[0] in public
     if f"{name}.{function.name}" == "report.page.write":  # `enmf.report.write`, `Result.report`

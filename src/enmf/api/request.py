@@ -29,7 +29,7 @@ from enmf.run.monitor import Progress
 from enmf.run.options import Given, Made, RunOptions, Start
 from enmf.run.result import Result
 from enmf.run.run import run
-from enmf.run.stopping import DEFAULTS, Stopping, further_limits
+from enmf.run.stopping import DEFAULTS, FURTHER, Stopping
 
 PRESETS: dict[str | None, tuple[dict[str, Any], str | None]] = {None: ({}, None), "paper": (PAPER, "hals")}
 
@@ -88,7 +88,7 @@ def prepare(problem: Problem, rank: int, request: Request) -> tuple[Problem, Run
         method=method,
         start=_start(catalogue, request, exterior, method, problem, rank),
         name=request.method,
-        stopping=replace(request.stopping, **further_limits(request.options)),
+        stopping=replace(request.stopping, **{key: request.options[key] for key in FURTHER if key in request.options}),
         rng=rng,
         n_threads=check_threads(request.n_threads),
         callback=request.callback,
@@ -116,12 +116,12 @@ def _sort_options(catalogue: Catalogue, request: Request) -> tuple[Any, Method, 
     if request.preset not in PRESETS:
         raise ValueError(f"preset={request.preset!r} is not known; choose 'paper' or None")
     preset, descent = PRESETS[request.preset]
-    limits = further_limits(request.options)
-    options = {key: value for key, value in {**preset, **request.options}.items() if key not in limits}
+    options = {**preset, **request.options}
     own = request.method == catalogue.own
     name = options.pop("descent", descent or catalogue.descent) if own else request.method
     check_choice("descent", name, list(catalogue.descents))
-    check_options({**limits, **options})
+    check_options(options)
+    options = {key: value for key, value in options.items() if key not in FURTHER}
     of_exterior = {option.name for option in fields(catalogue.options)}
     exterior = {key: options.pop(key) for key in list(options) if key in of_exterior}
     weights = {key: options.pop(key) for key in list(options) if key in WEIGHTS and catalogue.penalties}
@@ -130,7 +130,7 @@ def _sort_options(catalogue: Catalogue, request: Request) -> tuple[Any, Method, 
     try:
         return catalogue.options(**exterior), replace(catalogue.descents[name], **options), weights
     except TypeError:
-        known = sorted(of_exterior | {"descent"} | (set(WEIGHTS) if catalogue.penalties else set()))
+        known = sorted(of_exterior | {"descent", *FURTHER} | (set(WEIGHTS) if catalogue.penalties else set()))
         raise TypeError(
             f"unknown option {', '.join(map(repr, options))} for method {request.method!r} with descent {name!r}; "
             f"besides the parameters of the descent method there are {', '.join(known)}"

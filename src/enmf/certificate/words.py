@@ -25,7 +25,9 @@ STATUSES = {
     "stalled": "The run stopped because rounding errors hide further progress.",
     "interrupted": "The run was interrupted; these are the best factors found before that.",
 }
-DONE = ("global_optimum", "exact", "converged", "target_reached")  # the run ended as it was meant to
+DONE = ("global_optimum", "exact", "converged", "target_reached")  # ended as it was meant to: exit code 0
+BY_USER = ("target_reached", "timeout", "interrupted")  # words that stay, whatever the certificate proves
+LIMITED = (*BY_USER, "max_iter", "global_optimum", "exact")  # no further start: none is needed, or none is allowed
 
 
 def effective_tol(tol: float, error: float, whole: float) -> float:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from enmf.certificate.words import LIMITED
 from enmf.exterior.core import lift, make_core
 from enmf.exterior.feasibility import STAGES
 from enmf.exterior.plan import (
@@ -93,7 +94,7 @@ class ExteriorStart(Start):
         """
         step_flops = walk.method.step_flops(walk.state)
         for child in walk.rng.spawn(self.options.restarts):
-            if walk.status not in ("converged", "stalled") or walk.monitor.out_of_time():
+            if walk.status in LIMITED or walk.monitor.out_of_time():
                 break
             _know_spectrum(walk, self.options.svd)
             if walk.spectrum is None or walk.spectrum.kind != "exact":  # an iterative one has no bound yet

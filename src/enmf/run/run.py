@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from enmf import parallel
 from enmf.certificate.certificate import Certificate, make_certificate
-from enmf.certificate.words import effective_tol
+from enmf.certificate.words import BY_USER, effective_tol
 from enmf.linalg.bound import bound_passes, sharpen
 from enmf.linalg.svd import Spectrum, truncated_svd
 from enmf.losses.base import NEEDS
@@ -170,7 +170,7 @@ def _make_bound(walk: Walk, options: RunOptions) -> bool:
 
 def _confirmed(status: str, certificate: Certificate, whole: float) -> str:
     """The status that the certificate of the final factors allows."""
-    if status not in ("global_optimum", "exact", "converged", "stalled", "max_iter"):
+    if status in BY_USER:
         return status
     if certificate.globally_optimal:
         return "global_optimum"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from enmf.certificate.words import TOL, effective_tol
 
@@ -32,11 +32,7 @@ class Stopping:
 
 DEFAULTS = Stopping()
 OTHERS = ("tol", "max_iter", "time_limit", "target_error", "patience", "began")  # have parameters, or are ours
-
-
-def further_limits(options: dict[str, Any]) -> dict[str, Any]:
-    """Those of the user's options that are limits: fields of `Stopping` that have no parameter of their own."""
-    return {key: options[key] for key in Stopping.__dataclass_fields__ if key in options and key not in OTHERS}
+FURTHER = tuple(name for name in Stopping.__dataclass_fields__ if name not in OTHERS)  # options of `factorize`
 
 
 class Moment(NamedTuple):
