@@ -1,4 +1,4 @@
-"""What is added is found: starts and methods in their tables, stopping rules with their words and the ranges of limits."""
+"""What is added is found: starts and methods in their tables, stopping rules, their words and the ranges of limits."""
 
 import ast
 import inspect
