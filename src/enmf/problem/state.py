@@ -224,7 +224,7 @@ class State:
         penalty already fixes their scale.
         """
         u, v = (half.gram.diagonal() for half in self.halves)
-        if self.penalized or ((u <= APART * v).all() and (v <= APART * u).all()):  # the usual case, in a few microseconds
+        if self.penalized or ((u <= APART * v).all() and (v <= APART * u).all()):  # usually: a few microseconds
             return False
         u, v = u.astype(np.float64), v.astype(np.float64)
         apart = (u > 0) & (v > 0) & ((u > APART * v) | (v > APART * u))

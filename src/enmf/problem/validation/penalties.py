@@ -12,7 +12,7 @@ from enmf.problem.problem import Penalty, Problem, SidePenalty
 from enmf.problem.validation.numbers import check_choice, check_number
 
 WEIGHTS = ("l1_U", "l2_U", "l1_V", "l2_V")
-STRONGEST = {np.dtype(np.float32): 1e15, np.dtype(np.float64): 1e60}  # largest penalty for an X of order 1: sums keep digits
+STRONGEST = {np.dtype(np.float32): 1e15, np.dtype(np.float64): 1e60}  # for an X of order 1: sums keep digits
 
 
 def with_penalty(problem: Problem, weights: dict[str, float]) -> Problem:
