@@ -1,6 +1,6 @@
-"""scikit-learn's view: parameters and fitted attributes, no algorithm.
+"""The scikit-learn interface: parameters and fitted attributes, no algorithm.
 
-In scikit-learn's words X ~ W H with W = U and H = Vᵀ: samples in rows, `components_` is H.
+In scikit-learn's notation X ~ W H with W = U and H = Vᵀ: samples in rows, `components_` is H.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from enmf.run.checks import check_limits
 from enmf.run.stopping import DEFAULTS
 
 AUTO_COMPONENTS = 10
-SOLVERS = {"cd": "hals"}  # scikit-learn's names for methods of ours
+SOLVERS = {"cd": "hals"}  # scikit-learn's names for our methods
 NONNEGATIVE = Interval(Real, 0, np.inf, closed="left")
 LIMITS: dict[str, list[Any]] = {  # parameters that ENMF and ENMC share
     "tol": [NONNEGATIVE],
@@ -52,12 +52,12 @@ LIMITS: dict[str, list[Any]] = {  # parameters that ENMF and ENMC share
 
 
 class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Nonnegative matrix factorization by the exterior method; takes the place of `sklearn.decomposition.NMF`.
+    """Nonnegative matrix factorization by the exterior method; a replacement for `sklearn.decomposition.NMF`.
 
     Parameters
     ----------
     n_components : int or "auto"
-        Rank. "auto": 10, or the smaller side of X if that is less, or the rank of custom factors.
+        Rank. "auto": 10, or the smaller dimension of X if that is less, or the rank of custom factors.
     init : str or None
         A name of `enmf.initializations()`, or "custom" with W and H given to `fit` or `fit_transform`. Default:
         "exterior" for the solver "enmf", else "nndsvdar".
@@ -80,7 +80,7 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     time_limit, target_error, callback, n_threads, preset : optional
         See `enmf.factorize`.
     memory_limit, checkpoint : optional
-        See `enmf.factorize`; the limit holds for `transform` and `score` too.
+        See `enmf.factorize`; the limit also applies to `transform` and `score`.
     warm_start : bool
         Start from the last solution if it fits X.
     options : dict, optional
@@ -192,13 +192,13 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return self._fit(X, W, H)
 
     def transform(self, X: Any) -> np.ndarray:
-        """W for the learnt components: nonnegative least squares, solved to optimality."""
+        """W for the learned components: nonnegative least squares, solved to optimality."""
         problem = self._checked(X)
         with parallel.limit(check_threads(self.n_threads)):
             return best_U(self._penalized(problem), self.components_)
 
     def _checked(self, X: Any) -> Problem:
-        """X for the learnt components."""
+        """X, validated against the learned components."""
         check_is_fitted(self)
         problem = check_problem(X, memory_limit=self.memory_limit)
         validate_data(self, X=_with_shape(X, problem), reset=False, skip_check_array=True)
@@ -208,7 +208,7 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return with_penalty(problem, penalty_weights(self.alpha_W, self.alpha_H, self.l1_ratio, *problem.X.shape))
 
     def inverse_transform(self, X: Any) -> np.ndarray:
-        """W H for given W."""
+        """W H for a given W."""
         check_is_fitted(self)
         W = X if sp.issparse(X) or hasattr(X, "iloc") else as_numbers(X, "W")  # a DataFrame keeps its index
         if W.ndim != 2 or W.shape[1] != self.n_components_:
@@ -233,11 +233,10 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return components_frame(self, names)
 
     def report(self, path: str | os.PathLike[str], X: Any = None, **options: Any) -> str:
-        """Write one offline HTML page about the fit; returns its path.
+        """Write a self-contained HTML page about the fit; returns its path.
 
-        X is what the model was fitted to; without it the page is about the components only.
-        The options are those of `enmf.report.write`: row_names, column_names, image_shape, kind, title, command,
-        source.
+        X is what the model was fitted to; without it the page shows the components only.
+        Options, as for `enmf.report.write`: row_names, column_names, image_shape, kind, title, command, source.
         """
         from enmf.sklearn.page import write_model
 
@@ -318,7 +317,7 @@ class ENMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
 
 def _with_shape(X: Any, problem: Problem) -> Any:
-    """What scikit-learn may ask for the number of features: X, or what a name stands for."""
+    """What scikit-learn may ask for the number of features: X, or the data that a path refers to."""
     return problem.X if isinstance(X, (str, Path)) else X
 
 
@@ -387,7 +386,7 @@ def _with_fixed_H(model: ENMF, X: Any, W: Any, H: Any) -> tuple[np.ndarray, np.n
 
 
 def penalty_weights(alpha_W: float, alpha_H: float | str, l1_ratio: float, n: int, m: int) -> dict[str, float]:
-    """Weights of our penalty from scikit-learn's: alpha_W counts once for each feature, alpha_H for each sample."""
+    """Weights of our penalty from scikit-learn's: alpha_W counts once per feature, alpha_H once per sample."""
     if isinstance(alpha_H, str):  # "same"
         alpha_H = alpha_W
     if (alpha_W > 0) != (alpha_H > 0):
