@@ -407,7 +407,7 @@ def test_ranks_that_the_observations_cannot_carry():
         warnings.simplefilter("ignore")
         with pytest.raises(ValueError, match="rank 4 is above the number of observed entries, 3"):
             enmf.complete(X, 4)
-    with pytest.warns(UserWarning, match="17 numbers to find from 3 observed entries"):
+    with pytest.warns(UserWarning, match="17 unknowns for 3 observed entries"):
         enmf.complete(X, 1, random_state=0)
     with pytest.warns(UserWarning, match="above min"):
         enmf.complete(GOOD, 10, ridge=0.1, random_state=0)

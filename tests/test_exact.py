@@ -215,7 +215,7 @@ def test_bad_input_is_named():
     U, V = np.ones((5, 2)), np.ones((4, 2))
     with pytest.raises(ValueError, match="kind='other' is not known"):
         enmf.exact.transform_to_orthant(U, V, "other")
-    with pytest.raises(ValueError, match=r"as many columns as each other, got \(5, 2\) and \(2, 4\).*V = H.T"):
+    with pytest.raises(ValueError, match=r"the same number of columns, got \(5, 2\) and \(2, 4\).*V = H.T"):
         enmf.exact.transform_to_orthant(U, V.T)
     with pytest.raises(ValueError, match="U has 1 entries that are NaN"):
         enmf.exact.transform_to_orthant(np.where(np.eye(5, 2) * [1, 0], np.nan, U), V)

@@ -162,7 +162,7 @@ def damaged(form, **fields):
 @pytest.mark.parametrize(
     ("S", "message"),
     [
-        (damaged("csr", indices=[0, 1, 2, -7]), r"1 of 4 column indices lie outside of 0..3, the first is -7 at row 3"),
+        (damaged("csr", indices=[0, 1, 2, -7]), r"1 of 4 column indices lie outside 0..3, the first is -7 at row 3"),
         (damaged("csc", indices=[0, 999999999, 2, 9]), r"2 of 4 row indices .* the first is 999999999 at column 1"),
         (damaged("csr", indptr=[0, 3, 1, 2, 4]), "indptr decreases at 1 places, first after row 1"),
         (damaged("csr", indptr=[0, 1, 2, 3, 9999999]), "indptr ends at 9999999, but 4 entries are stored"),

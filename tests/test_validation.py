@@ -429,7 +429,7 @@ def test_sparse_factors_are_taken():
 
 def test_nothing_grows_from_zero_factors():
     X, V = problems.counts(), np.ones((50, 3))
-    with pytest.raises(ValueError, match="init U is full of zeros, and nothing can grow"):
+    with pytest.raises(ValueError, match="init U is full of zeros, which no method can leave"):
         enmf.factorize(X, 3, init=(np.zeros((80, 3)), V))
     with pytest.raises(ValueError, match="init V is full of zeros"):
         enmf.factorize(X, 3, init=(None, 0 * V))

@@ -1,10 +1,10 @@
-"""The one place that arranges threads.
+"""The only module that manages threads.
 
 Everything runs on a few Python threads: compiled kernels, which release the GIL, and matrix products (`matmul`),
 each thread on a contiguous range. BLAS itself is held at one thread inside `limit`: its own threads keep spinning after
-a product, and the sweep that followed then took twice as long. Ours sleep between calls, so nobody fights for a
-core. Decompositions of large matrices, which only BLAS can divide, get its threads back (`lapack`). Nothing is
-exported; outside `limit` everything is as it was.
+a product, and the sweep that followed then took twice as long. Ours sleep between calls, so threads do not compete for
+cores. Decompositions of large matrices, which only BLAS can divide, get its threads back (`lapack`). Nothing leaks:
+outside `limit` everything is as it was.
 
 A range is never split in a way that changes arithmetic, so results do not depend on the number of threads.
 """
@@ -23,12 +23,12 @@ from typing import Any, TypeVar
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-LEAST_WORK = 8_000_000  # flops of a range, a quarter of a millisecond: waking a thread takes half of it at worst
-PRODUCT_BLOCK = 64  # ranges of a product are multiples of it, so that BLAS cuts them alike
+LEAST_WORK = 8_000_000  # flops of a range, a quarter of a millisecond: waking a thread takes at worst half of it
+PRODUCT_BLOCK = 64  # ranges of a product are multiples of it, so that BLAS splits them alike
 LARGE_SIDE = 1000  # decompositions of larger matrices gain from BLAS's threads
 INNER_PARTS = 8  # parts of a long inner dimension, whatever the number of threads
 INNER_LENGTH = 1024  # least length of such a part
-WHOLE = np.array([0, 1])  # bounds of what is not divided
+WHOLE = np.array([0, 1])  # bounds of an undivided range
 
 Answer = TypeVar("Answer")
 
@@ -44,12 +44,12 @@ def _available_cores() -> int:
 
 
 class _Blas:
-    """The threads of BLAS, which belong to the whole process: held at one while anybody is inside `limit`."""
+    """The threads of BLAS, which belong to the whole process: held at one while any thread is inside `limit`."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._holders = 0
-        self._allowed = 1  # before the first holder came
+        self._allowed = 1  # before the first entry into `limit`
         self._held: Any = None
 
     @staticmethod
@@ -91,14 +91,14 @@ _blas = _Blas()
 
 
 def count() -> int:
-    """Number of threads we use here: by default as many as BLAS may (a limit of joblib or threadpoolctl holds)."""
+    """Number of threads in use: by default as many as BLAS may use (limits of joblib or threadpoolctl apply)."""
     current = _count.get()
     return current if current is not None else _blas.allowed()
 
 
 @contextmanager
 def limit(n_threads: int | None) -> Iterator[int]:
-    """Run the body with `n_threads` threads; None keeps what is allowed now."""
+    """Run the body with `n_threads` threads; None keeps the current limit."""
     threads = count() if n_threads is None else n_threads
     token = _count.set(threads)
     _blas.hold()
@@ -111,13 +111,13 @@ def limit(n_threads: int | None) -> Iterator[int]:
 
 @contextmanager
 def blas_threads() -> Iterator[None]:
-    """BLAS divides its work itself in the body (other libraries, LAPACK); no call of `matmul` belongs there."""
+    """In the body BLAS uses its own threads (other libraries, LAPACK); do not call `matmul` there."""
     with _blas.given(count()):
         yield
 
 
 def lapack(function: Callable[..., Any], *matrices: np.ndarray) -> Any:
-    """A decomposition, with the threads of BLAS where they pay."""
+    """A decomposition, with the threads of BLAS where they pay off."""
     if count() == 1 or min(matrices[0].shape) < LARGE_SIDE:
         return function(*matrices)
     with blas_threads():
@@ -126,9 +126,9 @@ def lapack(function: Callable[..., Any], *matrices: np.ndarray) -> Any:
 
 @contextmanager
 def share(tasks: int) -> Iterator[tuple[int, int]]:
-    """Divide the threads of the caller among independent tasks: how many run at once, and the threads of each.
+    """Divide the caller's threads among independent tasks: how many run at once, and the threads of each.
 
-    The tasks run on threads that know nothing of the caller's limit: each of them has to enter `limit` with the second
+    The tasks run on threads that do not inherit the caller's limit: each of them has to enter `limit` with the second
     number.
     """
     available = count()
@@ -137,7 +137,7 @@ def share(tasks: int) -> Iterator[tuple[int, int]]:
 
 
 class _Worker:
-    """A thread that does one job after another, handed over by two locks: less to do than for an executor's futures."""
+    """A thread that does one job after another, handed over by two locks: less overhead than an executor's futures."""
 
     def __init__(self) -> None:
         self._job: tuple[Callable[..., Any], int, int, tuple[Any, ...]] | None = None
@@ -165,7 +165,7 @@ class _Worker:
         self._asked.release()
 
     def finish(self) -> BaseException | None:
-        """Wait for the end of the job, whatever happens; what it raised, or what arrived meanwhile."""
+        """Wait for the end of the job, whatever happens; returns what it raised, or what was raised while waiting."""
         interrupt = None
         while True:
             try:
@@ -184,7 +184,7 @@ if hasattr(os, "register_at_fork"):
 def run(kernel: Callable[..., Any], bounds: np.ndarray, *arguments: Any) -> None:
     """Call kernel(start, stop, *arguments) for the consecutive ranges in `bounds`, one thread each.
 
-    The caller's thread takes the first range. An interrupt waits for the others: nobody writes into an array after
+    The caller's thread takes the first range. An interrupt waits for the others: no thread writes into an array after
     this function has ended.
     """
     if len(bounds) == 2:
@@ -217,7 +217,7 @@ def product(start: int, stop: int, A: np.ndarray, B: np.ndarray, out: np.ndarray
 def matmul(A: np.ndarray, B: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     """A @ B, in ranges of the longer side of the result; a long inner dimension is summed in parts.
 
-    The result is stored like A: in Fortran order where A is. Factors that live elsewhere know their own product.
+    The result is stored like A: in Fortran order if A is. Factors that live elsewhere know their own product.
     """
     if not (isinstance(A, np.ndarray) and isinstance(B, np.ndarray)):
         return A @ B
@@ -255,14 +255,14 @@ def matmul(A: np.ndarray, B: np.ndarray, out: np.ndarray | None = None) -> np.nd
 
 
 def together(task: Callable[[int], Answer], count: int, n_threads: int | None) -> list[Answer]:
-    """task(0), ..., task(count - 1), as many at a time as there are threads; each has one for BLAS and kernels."""
+    """task(0), ..., task(count - 1), as many at a time as there are threads; each uses one for BLAS and kernels."""
     with limit(n_threads) as workers, limit(1), ThreadPoolExecutor(max_workers=workers) as pool:
         # the number of threads is a context variable: every task needs a copy of this context
         return _answers(pool, [pool.submit(copy_context().run, task, index) for index in range(count)])
 
 
 def each(function: Callable[..., Answer], calls: Sequence[tuple[Any, ...]], at_once: int) -> list[Answer]:
-    """function(*arguments) for each of the calls, in their order, `at_once` at the same time (see `share`)."""
+    """function(*arguments) for each of the calls, in their order, `at_once` of them at a time (see `share`)."""
     if at_once == 1:
         return [function(*arguments) for arguments in calls]
     with ThreadPoolExecutor(max_workers=at_once) as pool:
@@ -273,12 +273,12 @@ def _answers(pool: ThreadPoolExecutor, waiting: list[Future[Answer]]) -> list[An
     try:
         return [future.result() for future in waiting]
     except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C: begin no further task
+        pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C: start no further task
         raise
 
 
 def even_bounds(length: int, work_per_item: float, block: int = 1) -> np.ndarray:
-    """Borders of equal ranges of 0..length, multiples of `block`; fewer ranges when there is little work.
+    """Bounds of equal ranges of 0..length, multiples of `block`; fewer ranges if there is little work.
 
     `work_per_item` is in flops.
     """
@@ -293,7 +293,7 @@ def even_bounds(length: int, work_per_item: float, block: int = 1) -> np.ndarray
 
 
 def balanced_bounds(indptr: np.ndarray, work_per_entry: float) -> np.ndarray:
-    """Borders of row ranges with equally many stored entries (CSR `indptr`), which cost more than dense ones."""
+    """Bounds of row ranges with equally many stored entries (CSR `indptr`), which cost more than dense ones."""
     entries = int(indptr[-1])
     useful = int(8.0 * entries * work_per_entry / LEAST_WORK)
     parts = min(count(), len(indptr) - 1, useful) if useful > 1 else 1

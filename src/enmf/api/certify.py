@@ -37,20 +37,20 @@ def certify(
     Parameters
     ----------
     X : array-like or scipy sparse matrix of shape (n, m)
-        NaN in a dense X are missing entries; a sparse X of which nothing is said is complete, as for `enmf.factorize`.
+        NaN in a dense X mark missing entries; a sparse X is complete unless stated otherwise, as for `enmf.factorize`.
     U, V : array-like of shape (n, r) and (m, r)
         For scikit-learn's W and H: U = W, V = H.T.
     missing, mask, weights, ridge, ridge_scaling
-        The problem that the factors are to solve, as for `enmf.complete`. All figures are then those of the observed
-        entries, weights and ridge included; there is no bound with missing entries, weights or a ridge.
+        The problem that the factors solve, as for `enmf.complete`. All figures then refer to the observed entries,
+        weights and ridge included; there is no bound with missing entries, weights or a ridge.
     tol : float
         KKT residual up to which the factors count as stationary.
     random_state : int, RandomState, Generator or None
         Seed of the SVD of a large X.
     n_threads : int, optional
     fixed : {"U", "V"}, optional
-        A factor that was given and not to be optimized: the KKT figures are those of the other one. The problem in that
-        one is convex, so `stationary` then means the best possible for the given factor.
+        A factor that was given rather than optimized: the KKT figures are those of the other one. The problem in the
+        other factor is convex, so `stationary` then means the best possible for the given factor.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def certify(
 def certify_problem(
     problem: Problem, state: State, tol: float, random_state: Any, fixed: str | None = None
 ) -> Certificate:
-    """`certify` for factors that are validated already."""
+    """`certify` for factors that are already validated."""
     bound = _lower_bound(problem, state.rank, random_state)
     if not state.penalized:  # a penalty fixes the scale of the columns
         state.balance(sort=False, clear=False)

@@ -41,7 +41,7 @@ def complete(
     dtype: Any = None,
     **options: Any,
 ) -> Result:
-    """Factorize a nonnegative matrix of which entries are missing; U Vᵀ completes it.
+    """Factorize a nonnegative matrix with missing entries; U Vᵀ completes it.
 
     Minimizes 1/2 sum w_ij (x_ij - u_i . v_j)² over the observed entries plus 1/2 sum p_i ||u_i||² + 1/2 sum q_j
     ||v_j||², over U >= 0 and V >= 0.
@@ -114,8 +114,8 @@ def complete(
 
 
 def complete_problem(problem: Problem, rank: int, request: Request) -> Result:
-    """`complete` for an X and a ridge that are validated already: eNMF where nothing is missing and nothing special is
-    asked for."""
+    """`complete` for an X and a ridge that are already validated; plain eNMF where no entry is missing or weighted,
+    there is no ridge, and method, init and options are the defaults."""
     usual = request.method == "enmc" and not request.options and request.init in (None, "exterior")
     if problem.whole is None or problem.penalty or not usual:
         return solve(problem, rank, request)

@@ -44,7 +44,7 @@ class Consensus:
     spectra : ndarray of shape (n_runs r, m)
         All components of all runs, unit length.
     labels : ndarray of shape (n_runs r,)
-        The component of the consensus that each belongs to; -1 for outliers.
+        The consensus component to which each one belongs; -1 for outliers.
     density : ndarray of shape (n_runs r,)
         Mean distance to the nearest neighbours.
     threshold : float
@@ -52,11 +52,11 @@ class Consensus:
     stability : ndarray of shape (r,)
         Mean cosine of each consensus component with those it is the median of.
     support : ndarray of shape (r,)
-        Number of runs that found it.
+        Number of runs that found each consensus component.
     errors : ndarray of shape (n_runs,)
         ||X - U Vᵀ|| of each run.
     feature_names : list of str or None
-        Names of the columns of X, where it was a pandas or polars frame.
+        Names of the columns of X, if it was a pandas or polars frame.
     """
 
     U: np.ndarray = field(repr=False)
@@ -77,11 +77,11 @@ class Consensus:
 
     @property
     def outliers(self) -> int:
-        """Components that were dropped."""
+        """Number of components that were dropped."""
         return int((self.labels < 0).sum())
 
     def distances(self) -> np.ndarray:
-        """Euclidean distances of all components of all runs."""
+        """Euclidean distances between all components of all runs."""
         return np.sqrt(np.maximum(2.0 - 2.0 * self.spectra @ self.spectra.T, 0.0))
 
     def components_frame(self, names: Any = None) -> Any:
@@ -130,14 +130,14 @@ def consensus(
     n_runs : int
         At least 2.
     threshold : float
-        A component is an outlier when its mean distance to the nearest components of all runs (3 for each 10 runs) is
-        above this. Components have unit length, so distances go from 0 to sqrt(2): a threshold of 2 drops none.
+        A component is an outlier when its mean distance to its nearest neighbours in all runs (3 per 10 runs) is above
+        this. Components have unit length, so distances range from 0 to sqrt(2): a threshold of 2 drops none.
     method, tol, max_iter
         Of each run, see `enmf.factorize`.
     random_state : int, RandomState, Generator or None
         The same seed gives the same result, whatever the number of threads.
     n_threads : int, optional
-        Runs that go on at the same time, each on one thread.
+        Number of simultaneous runs, each on one thread.
 
     Examples
     --------
@@ -171,7 +171,7 @@ def consensus(
         U, V, order = _balanced(np.asarray(best_U(problem, medians)), medians.T)
         root = problem.units.factor(U.dtype)
         certificate = certify_problem(problem, State(problem, U / root, V / root), TOL, 0)
-    place = np.argsort(order)  # of each cluster after sorting
+    place = np.argsort(order)  # position of each cluster after sorting
     labels = np.where(labels >= 0, place[labels], -1)
     runs = np.repeat(np.arange(n_runs), rank)
     units = _unit_rows(V.T)
@@ -191,7 +191,7 @@ def consensus(
 
 
 def local_density(points: np.ndarray, neighbours: int) -> np.ndarray:
-    """Mean distance of each point to its nearest neighbours; infinite for zero, which is no component."""
+    """Mean distance of each point to its nearest neighbours; infinite for a zero point, which is not a component."""
     from sklearn.neighbors import NearestNeighbors
 
     count = min(neighbours, len(points) - 1)
@@ -214,7 +214,7 @@ def _cluster(
     if distinct < rank:
         raise ValueError(
             f"{int(kept.sum())} of {len(kept)} components have neighbours within threshold={threshold:g}, {distinct} "
-            f"of them different: too few for {rank} clusters. Raise the threshold, take more runs, or a smaller rank"
+            f"of them distinct: too few for {rank} clusters. Raise the threshold, use more runs or a smaller rank"
         )
     medians = np.array([np.median(spectra[labels == k], axis=0) for k in range(rank)])
     empty = ~medians.any(axis=1)  # a median of sparse spectra may vanish where their mean does not

@@ -52,42 +52,42 @@ def factorize(
     method : str
         "enmf" (the exterior method) or a descent method by name, see `enmf.methods()`.
     init : str or (U, V), optional
-        Start by name, see `enmf.initializations()`, or factors to start from; with (None, V), U begins as the best one
+        Start by name, see `enmf.initializations()`, or factors to start from; with (None, V), U starts as the best one
         for V. Default: "exterior" for "enmf", "nndsvdar" otherwise.
     tol : float
         The run has converged when the scale-free KKT residual (`Certificate.kkt`) is at most `tol`. When the relative
-        error is below 1 %, the threshold shrinks in proportion, so that a nearly exact factorization is not ended
+        error is below 1 %, the threshold shrinks in proportion, so that a nearly exact factorization does not end
         early.
     max_iter : int
-        Largest number of descent iterations.
+        Maximum number of descent iterations.
     time_limit : float, optional
-        Seconds after which the factors reached so far are returned. They count from the call; a bound that would take
-        longer is left out (`Certificate.bound_skipped`).
+        Seconds, counted from the call, after which the factors reached so far are returned; a bound that would take
+        longer is skipped (`Certificate.bound_skipped`).
     target_error : float, optional
         End as soon as ||X - U Vᵀ||_F is at most this.
     random_state : int, RandomState, Generator or None
         Seed; the same seed gives the same result, whatever the number of threads.
     n_threads : int, optional
-        Threads for BLAS and for our kernels. Default: what BLAS may use now.
+        Threads for BLAS and for our kernels. Default: as many as BLAS may currently use.
     callback : callable, optional
-        Called with a `Progress` (iteration, phase, seconds, error, kkt, passes, U, V) each iteration; a true return
+        Called with a `Progress` (iteration, phase, seconds, error, kkt, passes, U, V) every iteration; a true return
         value ends the run with status "interrupted".
     verbose : bool
         Show progress while running.
     preset : {"paper"}, optional
         Follow the paper to the letter: exact SVD, rotation from the identity with constant rho, penalty stage and HALS
-        on X. Options given explicitly still win.
+        on X. Options given explicitly take precedence.
     dtype : {float32, float64}, optional
         Precision to work in. Default: that of X if it is one of these, else float64.
     bound : bool
-        Compute the Eckart-Young bound of the certificate also where that needs extra passes over X (large X). With
-        False it is 0 there, which is a bound too.
+        Compute the Eckart-Young bound of the certificate even if that takes extra passes over X (large X). With False
+        it is then 0, which is also a valid bound.
     exact_U : bool
         Finish with U solved to optimality for the final V (nonnegative least squares), as `ENMF` does: U then depends
         on X and V alone.
     memory_limit : int or str, optional
-        Bytes ("2GB") that an X read in blocks may take on this machine; blocks in work take a quarter of it at most,
-        blocks that are kept between passes half of it. The factors come on top.
+        Bytes ("2GB") that an X read in blocks may take on this machine; blocks being processed take at most a quarter
+        of it, blocks kept between passes half of it. The factors come on top.
     checkpoint : path, optional
         A folder: the factors are saved there during the descent, and a later call with the same X and rank resumes
         from them.

@@ -1,22 +1,22 @@
-"""Held-out error of a rank, and how well its components recur: masked entries of a sample of X, several folds.
+"""Held-out error of a rank, and how well its components recur, from masked entries of a sample of X in several folds.
 
 A tenth of the entries is hidden, the rest is completed (`enmf.complete`), and what was hidden is compared with U Vᵀ,
 
     held-out error = ||X - U Vᵀ|| / ||X||     over the hidden entries.
 
-Factors of which few visible entries tell are held by a small ridge, and no estimate is above twice the largest visible
-entry of its row and column. Both are for fits that would be worthless anyway: at the true rank neither shows.
+A small ridge holds factors that few visible entries determine, and no estimate exceeds twice the largest visible entry
+of its row and column. Both affect only fits that would be worthless anyway: at the true rank neither is noticeable.
 
-More components always fit what they see better; what they do not see they fit better up to the true rank only. Every
-fold hides other entries and begins at random, so that its components also tell what recurs:
+More components always fit the visible entries better, but the hidden ones only up to the true rank. Every fold hides
+different entries and starts at random, so that its components also show what recurs:
 
     stability = mean of cos(u_j, u'_j) cos(v_j, v'_j)     over matched components and pairs of folds.
 
 A component that is in the data is found by every fold; one that fits noise is not.
 
-Where most entries are zero, as many zeros as other entries are hidden, and weighted for all of them. Large X are
-sampled: rows, and then columns, by their squared norm, each once and without weights. A part of U Vᵀ + noise is of the
-same form, with the same rank.
+Where most entries are zero, as many zeros as nonzeros are hidden, and weighted to stand for all zeros. A large X is
+sampled: rows, and then columns, by their squared norm, each once and without weights. A submatrix of U Vᵀ + noise has
+the same form and the same rank.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from enmf.problem.validation.penalties import with_ridge
 from enmf.run.stopping import Stopping
 
 HIDDEN = 0.1  # share of the entries that a fold hides (less with more than ten folds)
-RIDGE = 1e-3  # of the root mean square of the entries: as large a share of ||X|| is taken off each component
-ABOVE = 2.0  # estimates may exceed what is visible beside them by this factor
-NEW_COMPONENTS = 0.5  # size of components that join a warm start, relative to those that are there
+RIDGE = 1e-3  # of the root mean square of the entries: it takes the same share of ||X|| off each component
+ABOVE = 2.0  # largest estimate, relative to the largest visible entry of its row and column
+NEW_COMPONENTS = 0.5  # size of the components added to a warm start, relative to the existing ones
 LIMITS = Stopping(tol=1e-3, max_iter=200)
-SIDE_PER_RANK = 6  # a sample has at least so many rows and columns for each component
+SIDE_PER_RANK = 6  # a sample has at least this many rows and columns per component
 
 Factors = tuple[np.ndarray, np.ndarray]
 
@@ -54,7 +54,7 @@ class Evidence:
 
     errors: list[float]  # held-out error of each fold
     stability: float
-    factors: list[Factors]  # of each fold: the start of the next larger rank
+    factors: list[Factors]  # of each fold; the next larger rank starts from them
 
 
 @dataclass(frozen=True)
@@ -65,11 +65,11 @@ class Hidden:
     columns: np.ndarray
     values: np.ndarray
     weights: np.ndarray
-    limits: np.ndarray  # of the estimates
+    limits: np.ndarray  # upper limits of the estimates
 
 
 class HeldOut:
-    """Folds of hidden entries of a sample of X; `look` is to be called with growing ranks."""
+    """Folds of hidden entries of a sample of X; call `look` with increasing ranks."""
 
     def __init__(self, X: Matrix, folds: int, side: int, seed: int) -> None:
         self.folds, self.seed = folds, seed
@@ -87,7 +87,7 @@ class HeldOut:
             return self._fold(rank, fold, None if before is None else before[fold])
 
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a fold that ends early is no news to the user
+            warnings.simplefilter("ignore")  # a fold that ends early does not concern the user
             found = parallel.together(one, self.folds, n_threads)
         factors = [pair for _, pair in found]
         agreements = [_agreement(a, b) for a, b in itertools.combinations(factors, 2)]
@@ -114,14 +114,14 @@ class HeldOut:
 
 
 def sample_side(entries: int, largest_rank: int) -> int:
-    """Rows and columns of a square sample of that many entries, large enough for that rank."""
+    """Side of a square sample of that many entries, large enough for that rank."""
     return max(math.isqrt(entries), SIDE_PER_RANK * largest_rank)
 
 
 def draw_sample(X: Matrix, side: int, rng: np.random.Generator) -> Any:
-    """A part of X with about side² entries, as square as X allows; larger and CSR where most entries are zero."""
+    """A submatrix of X with about side² entries, as square as X allows; larger and CSR where most entries are zero."""
     n, m = X.shape
-    density = min(1.0, X.cost_per_column / (2.0 * n * m)) or 1.0  # zeros only: nothing to look for
+    density = min(1.0, X.cost_per_column / (2.0 * n * m)) or 1.0  # an X of zeros counts as dense
     side = int(side / math.sqrt(density))
     rows = min(n, max(side, side * side // m))
     columns = min(m, max(side, side * side // rows))
@@ -135,7 +135,7 @@ def draw_sample(X: Matrix, side: int, rng: np.random.Generator) -> Any:
 
 
 def hide(sample: Any, folds: int, rng: np.random.Generator) -> list[Hidden]:
-    """Disjoint parts: the share HIDDEN of the entries, but of the zeros no more than of the others."""
+    """Disjoint sets, each the share HIDDEN of the entries, but no more zeros than nonzeros."""
     coo = sp.coo_array(sample)
     filled = np.sort(coo.coords[0].astype(np.int64) * sample.shape[1] + coo.coords[1])
     size = sample.shape[0] * sample.shape[1]
@@ -157,10 +157,10 @@ def hide(sample: Any, folds: int, rng: np.random.Generator) -> list[Hidden]:
 
 
 def _limits(coo: sp.coo_array, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """What an estimate may be at most.
+    """Upper limits of the estimates.
 
-    Largest entries are hidden, too: cut to the second largest of their row or column, a few of them made most of the
-    held-out error of nearly exact data, however well they were estimated.
+    The largest entry of a row or column may be hidden: when estimates were limited to the second largest, a few such
+    entries made most of the held-out error of nearly exact data, however well they were estimated.
     """
     width = coo.shape[1]
     i, j = coo.coords
@@ -172,10 +172,10 @@ def _limits(coo: sp.coo_array, rows: np.ndarray, columns: np.ndarray) -> np.ndar
 
 
 def _places_of_zeros(filled: np.ndarray, size: int, count: int, rng: np.random.Generator) -> np.ndarray:
-    """At least `count` places (row by row numbers) that are not `filled`, or all of them; without a list of all n m."""
+    """At least `count` row-major indices that are not `filled`, or all of them, without listing all n m."""
     if size <= 4 * (len(filled) + count):
         return np.setdiff1d(np.arange(size), filled, assume_unique=True)
-    drawn = np.unique(rng.integers(0, size, 2 * count))  # three quarters are zeros at least, few are drawn twice
+    drawn = np.unique(rng.integers(0, size, 2 * count))  # at least three quarters are zeros, and few are drawn twice
     return np.setdiff1d(drawn, filled, assume_unique=True)
 
 
@@ -187,7 +187,7 @@ def _choose(squares: np.ndarray, count: int, rng: np.random.Generator) -> np.nda
 
 
 def _enlarged(U: np.ndarray, V: np.ndarray, rank: int, rng: np.random.Generator) -> Factors:
-    """The factors and random ones of their size, up to the rank."""
+    """The factors, padded to the rank with random columns of similar size."""
     more = rank - U.shape[1]
     new = (NEW_COMPONENTS * F.mean() * rng.random((len(F), more)) for F in (U, V))
     return tuple(np.hstack([F, G]).astype(F.dtype) for F, G in zip((U, V), new))  # type: ignore[return-value]

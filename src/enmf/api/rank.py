@@ -1,4 +1,4 @@
-"""`enmf.select_rank`: what every rank costs and gives, and which one to take.
+"""`enmf.select_rank`: what each rank costs and gains, and which one to choose.
 
 One SVD, at the largest rank, serves all ranks: their bounds, and the starts of their fits. For each rank there are
 
@@ -58,12 +58,12 @@ class RankSelection:
     reason : str
         Why, in a sentence.
     table : DataFrame
-        One row a rank: bound, error, gap ((error - bound) / ||X||), relative_error, held_out, held_out_se (its standard
+        One row per rank: bound, error, gap ((error - bound) / ||X||), relative_error, held_out, held_out_se (standard
         error), stability, status and seconds. Errors and bounds have the unit of X, held-out errors are relative.
     folds : DataFrame
-        Held-out error, one row a rank, one column a fold.
+        Held-out error, one row per rank, one column per fold.
     complete : bool
-        False where the sweep was interrupted: the larger ranks are missing.
+        False if the sweep was interrupted: the larger ranks are missing.
     """
 
     rank: int
@@ -125,12 +125,12 @@ def select_rank(
     X : array-like or scipy sparse matrix of shape (n, m)
         Nonnegative and complete, as for `enmf.factorize`.
     ranks : iterable of int
-        Ranks to look at, below the sides of X.
+        Ranks to try, smaller than both dimensions of X.
     folds : int
-        How often entries are hidden, at least 2; each fold hides others and starts at random.
+        Number of folds, at least 2; each hides different entries and starts at random.
     sample : int or None
-        Held-out error and stability are measured on about this many entries of X (all rows and columns where X has no
-        more). None: all of X.
+        Held-out error and stability are measured on about this many entries of X (all of them if X has no more).
+        None: all of X.
     tol, max_iter : float, int
         Of the fits of X, see `enmf.factorize`. At the default the error of a fit is usually within a tenth of a percent
         of where a strict tolerance ends.
@@ -139,7 +139,7 @@ def select_rank(
     callback : callable, optional
         Called after every rank with its row of the table, a dict; a true return value ends the sweep.
     checkpoint : path, optional
-        An npz file with the finished ranks. A later call with the same X and settings (larger ranks may have been
+        An npz file with the finished ranks. A later call with the same X and settings (larger ranks may be
         added) resumes after them and gives the same result as an uninterrupted one.
     **options
         Further options of `enmf.factorize` for the fits of X.
@@ -182,7 +182,7 @@ def select_rank(
 
 
 def suggest(ranks: np.ndarray, errors: np.ndarray, stability: np.ndarray) -> tuple[int, str]:
-    """The rank and the reason, from held-out errors (one row a rank, one column a fold)."""
+    """The rank and the reason, from held-out errors (one row per rank, one column per fold)."""
     means = errors.mean(axis=1)
     lowest = int(np.argmin(means))
     differences = errors - errors[lowest]
@@ -205,7 +205,7 @@ def suggest(ranks: np.ndarray, errors: np.ndarray, stability: np.ndarray) -> tup
 
 
 class _Sweep:
-    """The ranks one after the other; each starts its folds from the factors of the rank before."""
+    """The ranks in increasing order; each starts its folds from the factors of the previous rank."""
 
     def __init__(
         self,
@@ -224,7 +224,7 @@ class _Sweep:
         self.factors: list[Factors] | None = None
 
     def run(self, n_threads: int | None, callback: Callable[[Row], object] | None, saved: _Saved | None) -> bool:
-        """All ranks that are not done yet; False when interrupted after the first one."""
+        """Run all ranks that are not done yet; False when interrupted after the first one."""
         done = {row["rank"] for row in self.rows}
         todo = [rank for rank in self.ranks if rank not in done]
         if not todo:
@@ -274,7 +274,7 @@ class _Sweep:
 
     def _fit(self, rank: int, spectrum: Spectrum) -> Result:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the status says it
+            warnings.simplefilter("ignore")  # the status column reports it
             seed = np.random.default_rng([self.seed, rank])
             request = Request(stopping=self.stopping, random_state=seed, bound=False, options=dict(self.options))
             result = solve(self.problem, rank, request, spectrum)
@@ -296,7 +296,7 @@ class _Saved:
             rows = [dict(row) for row in json.loads(str(arrays["rows"]))]
             done = [int(row["rank"]) for row in rows]
             if not done:
-                raise ValueError("it has no finished rank")
+                raise ValueError("it contains no finished rank")
             factors = [_saved_pair(arrays, fold, done[-1]) for fold in range(self.file.belongs_to["folds"])]
             missing = [rank for rank in ranks if rank < done[-1] and rank not in done]
             if missing:

@@ -1,6 +1,6 @@
 """Names of methods and starts. A new one is one file and one line here; the contract test finds it.
 
-A method is a frozen dataclass with a `step`; its fields are its options, and what stands here are their defaults.
+A method is a frozen dataclass with a `step`; its fields are its options, and the instances here hold their defaults.
 "enmf" and "enmc" are the exterior start followed by the descent method named in the option `descent`, so "exterior" is
 a start for every other method too.
 """
@@ -62,7 +62,7 @@ STARTS: dict[str, MakeStart] = {
     "spa": spa,
 }
 
-OWN_STARTS: dict[str, MakeStart] = {"r1d": r1d}  # of methods that have one for themselves
+OWN_STARTS: dict[str, MakeStart] = {"r1d": r1d}  # starts that belong to one method
 
 COMPLETIONS: dict[str, Method] = {
     "masked-scd": HALS(sweeps=50, progress=1e-4),
@@ -74,16 +74,16 @@ COMPLETIONS: dict[str, Method] = {
 
 @dataclass(frozen=True)
 class Catalogue:
-    """What there is for one kind of X."""
+    """The methods and starts for one kind of X."""
 
-    own: str  # the exterior method
+    own: str  # name of the exterior method
     descents: dict[str, Method]
     starts: dict[str, MakeStart]
-    descent: str  # of the exterior method
-    start: str  # of the others
-    options: type  # of the exterior phases
+    descent: str  # default descent of the exterior method
+    start: str  # default start of the other methods
+    options: type  # options of the exterior phases
     exterior: Callable[[Any], Start]
-    penalties: bool  # whether l1 and l2 may be given as options
+    penalties: bool  # whether l1 and l2 are accepted as options
 
     def methods(self) -> list[str]:
         return [self.own, *self.descents]

@@ -36,7 +36,7 @@ PRESETS: dict[str | None, tuple[dict[str, Any], str | None]] = {None: ({}, None)
 
 @dataclass(frozen=True)
 class Request:
-    """What a user asks for besides X and the rank, as it was given; `details` are further settings to remember."""
+    """What the user asked for besides X and the rank, unchanged; `details` are further settings to record."""
 
     method: str = FACTORIZATION.own
     init: str | tuple[Any, Any] | None = None
@@ -54,7 +54,7 @@ class Request:
     rank_name: str = "rank"
 
     def settings(self) -> dict[str, Any]:
-        """What a reader can repeat, as plain values."""
+        """The settings that reproduce the run, as plain values."""
         plain = self.random_state is None or isinstance(self.random_state, int)
         return {
             "method": self.method,
@@ -67,7 +67,7 @@ class Request:
 
 
 def solve(problem: Problem, rank: int, request: Request, spectrum: Spectrum | None = None) -> Result:
-    """Run what was asked for on an X that is validated already; a spectrum at hand saves the SVD."""
+    """Run the request on an X that is already validated; a known spectrum saves the SVD."""
     return run(*prepare(problem, rank, request), spectrum)
 
 
@@ -112,7 +112,7 @@ def _check_rank(rank: Any, problem: Problem, name: str) -> int:
 
 
 def _sort_options(catalogue: Catalogue, request: Request) -> tuple[Any, Method, dict[str, float]]:
-    """Options by whom they concern: the exterior phases, the descent method, the penalty."""
+    """The options, split by addressee: the exterior phases, the descent method, the penalty."""
     if request.preset not in PRESETS:
         raise ValueError(f"preset={request.preset!r} is not known; choose 'paper' or None")
     preset, descent = PRESETS[request.preset]
@@ -126,7 +126,7 @@ def _sort_options(catalogue: Catalogue, request: Request) -> tuple[Any, Method, 
     exterior = {key: options.pop(key) for key in list(options) if key in of_exterior}
     weights = {key: options.pop(key) for key in list(options) if key in WEIGHTS and catalogue.penalties}
     if not own and "restarts" in of_exterior:
-        exterior.setdefault("restarts", 0)  # one start, then the method
+        exterior.setdefault("restarts", 0)  # a single start, followed by the method
     try:
         return catalogue.options(**exterior), replace(catalogue.descents[name], **options), weights
     except TypeError:

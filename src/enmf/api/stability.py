@@ -40,7 +40,7 @@ class Stability:
     Attributes
     ----------
     results : list of Result
-        One a run; run 0 is the exterior method.
+        One per run; run 0 is the exterior method.
     minima : list of Minimum
         Distinct minima, least error first.
     labels : ndarray of shape (n_runs,)
@@ -67,7 +67,7 @@ class Stability:
 
     @property
     def mean_agreement(self) -> float:
-        """Mean share of converged columns over all pairs of different runs: 1 where all runs found the same."""
+        """Mean share of converged columns over all pairs of runs: 1 if all found the same minimum."""
         n = len(self.results)
         return float((self.agreement.sum() - n) / (n * (n - 1))) if n > 1 else 1.0
 
@@ -119,14 +119,14 @@ def stability(
     descent : str
         Descent method of all runs, see `enmf.methods()`.
     tol, max_iter : float, int
-        Of each run, see `enmf.factorize`. A run that does not converge may be on its way to another one's minimum and
-        counts as a minimum of its own.
+        Of each run, see `enmf.factorize`. A run that does not converge may be heading for the minimum of another one,
+        but counts as a separate minimum.
     match_tol : float
         A column has converged when its cosine with its partner is at least 1 - match_tol.
     random_state : int, RandomState, Generator or None
         The runs get independent streams; the same seed gives the same result, whatever the number of threads.
     n_threads : int, optional
-        Runs that go on at the same time, each on one thread. Default: what BLAS may use now.
+        Number of simultaneous runs, each on one thread. Default: as many threads as BLAS may currently use.
 
     Examples
     --------
@@ -149,7 +149,7 @@ def stability(
         return solve(problem.counted(), rank, replace(usual, method=descent, init="random", bound=False))
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the statuses say which runs did not converge
+        warnings.simplefilter("ignore")  # the statuses show which runs did not converge
         results = parallel.together(run, n_runs, check_threads(n_threads))
     agreement, same = _pairwise(results, match_tol, math.sqrt(problem.X.squared_norm()) * problem.scale)
     minima, labels = _cluster(results, same)
@@ -157,7 +157,7 @@ def stability(
 
 
 def _pairwise(results: list[Result], tol: float, whole: float) -> tuple[np.ndarray, np.ndarray]:
-    """Agreement of every two runs, and whether they found the same minimum."""
+    """Agreement of each pair of runs, and whether they found the same minimum."""
     n = len(results)
     agreement, same = np.eye(n), np.eye(n, dtype=bool)
     pairs = [(np.asarray(result.U, float), np.asarray(result.V, float)) for result in results]  # U may be a Dask array

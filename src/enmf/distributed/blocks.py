@@ -1,4 +1,4 @@
-"""A block of rows: how it is made ready for work, and what one look at it tells."""
+"""A block of rows: its preparation, and a survey of its entries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from enmf.matrix.structure import as_csr
 
 @dataclass(frozen=True)
 class Preparation:
-    """What is done to a block after reading it: dtype, negatives from rounding to zero, division by the scale."""
+    """What is done to a block after reading it: dtype, negatives due to rounding set to zero, division by the scale."""
 
     dtype: np.dtype
     scale: float = 1.0
@@ -35,7 +35,7 @@ class Preparation:
 
 @dataclass(frozen=True)
 class Survey:
-    """What one look at a block tells."""
+    """What a single scan of a block finds."""
 
     shape: tuple[int, int]
     dtype: np.dtype
@@ -79,7 +79,7 @@ def look(block: Any) -> Survey:
         negative = (int((values < 0).sum()), *_first(block, values < 0))
     fine = numbers and bad is None and values.size > 0
     wide = block.astype(np.float64) if numbers and block.dtype not in (np.float32, np.float64) else block
-    with np.errstate(over="ignore"):  # such values are scaled first, and looked at again
+    with np.errstate(over="ignore"):  # such values are scaled first and surveyed again
         squared_norm = float(as_matrix(wide).row_squares().sum()) if fine else 0.0
     return Survey(
         shape=block.shape,

@@ -1,12 +1,12 @@
-"""X in blocks of rows that are never in memory all at once, or not on this machine.
+"""X in blocks of rows that are never all in memory at once, or not on this machine.
 
     X V = [X_1 V; ...; X_P V]          Xᵀ U = X_1ᵀ U_1 + ... + X_Pᵀ U_P          Xᵀ X Q = sum of X_pᵀ (X_p Q)
 
 The blocks are divided among parts, one for each thread of the workers (`enmf.distributed.engine`). U, X V and whatever
-else has n rows lives with the parts (`enmf.distributed.rows`); V, Gram matrices and what is r x r lives with the
-caller. An iteration of HALS is one task per part: it takes V, makes X V, moves U and sends back Xᵀ U and Uᵀ U, which
-also give the error. Where a KKT residual is wanted, another one before takes V, keeps X V, and sends back <X V, U> and
-the gradient of U. Blocks that fit into the memory at hand are read once and kept, others are read anew.
+else has n rows live with the parts (`enmf.distributed.rows`); V, Gram matrices and other r x r arrays live with the
+caller. An iteration of HALS is one task per part: it takes V, computes X V, updates U and sends back Xᵀ U and Uᵀ U,
+which also give the error. If a KKT residual is wanted, an earlier task takes V, keeps X V, and sends back <X V, U> and
+the gradient of U. Blocks that fit into the available memory are read once and kept; others are read again each time.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from enmf.matrix.factor import WorkersLost, collect, gather, inner, row_blocks
 from enmf.matrix.measure import GradientMeasure, measure_rows, together
 from enmf.matrix.sparse import SparseMatrix
 
-LOSSES = 5  # rows that may be found missing in one pass, each time with another worker gone
-LONG = 3000  # steps that are remembered, and ...
-HEAVY = 1 << 28  # ... bytes of V in them; rows that are lost later begin anew at the V of that time
+LOSSES = 5  # times that rows may be found missing in one pass, each time with another worker gone
+LONG = 3000  # steps that are remembered at most, and ...
+HEAVY = 1 << 28  # ... bytes of V in them; rows lost later are rebuilt from the V of that time
 
 
 class ChunkedMatrix(Matrix):
     """Blocks of rows behind the interface of `Matrix`. `surveys` belong to the prepared blocks; none is empty.
 
-    Products X V stay with the parts, as `RowBlocks`; `gathered()` is the same X for methods that need them here.
+    Products X V stay with the parts, as `RowBlocks`; `gathered()` is the same X for methods that need them locally.
     `lazy`: results of length n are Dask arrays.
     """
 
@@ -60,13 +60,13 @@ class ChunkedMatrix(Matrix):
         engine.place([[blocks[i] for i in group] for group in groups], tall, preparation, self.kept)
         self.heights = [sum(part) for part in tall]
         self._values: weakref.WeakSet[Value] = weakref.WeakSet()
-        self._unused: list[int] = []  # rows that nobody refers to any more
+        self._unused: list[int] = []  # rows that are no longer referenced
         self._V: np.ndarray | None = None
         self._heavy = 0
         weakref.finalize(self, engine.release)
 
     def __copy__(self) -> ChunkedMatrix:
-        """For another run at the same time: the same parts, but rows of its own."""
+        """For a concurrent run: the same parts, but separate rows."""
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__, _values=weakref.WeakSet(), _unused=[])
         return other
@@ -85,7 +85,7 @@ class ChunkedMatrix(Matrix):
 
     @property
     def gathers_cheaply(self) -> bool:
-        """Whether rows are in this process anyway."""
+        """Whether the rows are in this process anyway."""
         return self.engine.client is None
 
     def raw(self) -> Any:
@@ -110,7 +110,7 @@ class ChunkedMatrix(Matrix):
         return self._cut(np.asfortranarray(U, dtype=self.dtype))
 
     def public(self, U: Any) -> Any:
-        """Rows for the user: a Dask array where X is one or workers hold the rows, else an ndarray."""
+        """Rows for the user: a Dask array if X is one or workers hold the rows, else an ndarray."""
         if not isinstance(U, RowBlocks):
             return np.ascontiguousarray(U)
         if not self.lazy:
@@ -159,7 +159,7 @@ class ChunkedMatrix(Matrix):
             if len(value.stored) == len(self.heights):
                 value.inputs = ()
                 if self.engine.client is None:
-                    value.step.begin_anew(_nothing)  # nobody can be lost
+                    value.step.begin_anew(_nothing)  # local rows cannot be lost
                 elif value.step.depth > LONG or (heavy and value.step.depth > LONG // 50):
                     value.step.begin_anew(_best_for, self._V)
                     self._heavy = 0
@@ -175,7 +175,7 @@ class ChunkedMatrix(Matrix):
         return self._with_gram(U)[0]
 
     def product(self, side: int, C: Any) -> tuple[Any, np.ndarray | None]:
-        """Uᵀ U comes along with Xᵀ U: one message for both."""
+        """Xᵀ U also brings Uᵀ U: one message for both."""
         if side == 0:
             return self.times(C), None
         self.passes += 1
@@ -201,7 +201,7 @@ class ChunkedMatrix(Matrix):
         return self.rows(_given, pieces, columns=U.shape[1], dtype=U.dtype)
 
     def gram_times(self, Q: np.ndarray) -> np.ndarray:
-        """Both products on a block while it is at hand: X is read once, and nothing of length n travels."""
+        """Both products while a block is in memory: X is read once, and nothing of length n is transferred."""
         self.passes += 2
         return self.total(_gram_times, Q)
 
@@ -224,7 +224,7 @@ class ChunkedMatrix(Matrix):
     def draw(
         self, squares: RowBlocks, pick: Callable[..., Any], more: tuple[Any, ...], count: int, rng: np.random.Generator
     ) -> tuple[list[Any], np.ndarray]:
-        """`enmf.matrix.base.draw` where the rows are: what pick(part, index, *more) gives, and the weights."""
+        """`enmf.matrix.base.draw` where the rows live: what pick(part, index, *more) returns, and the weights."""
         squares, count = self._certain(squares, count)
         edges = np.cumsum([0.0, *self.collect(_mass, squares)])
         stride = edges[-1] / count
@@ -238,7 +238,7 @@ class ChunkedMatrix(Matrix):
         return blocks, np.sqrt(times * stride / size)
 
     def _certain(self, squares: RowBlocks, count: int) -> tuple[RowBlocks, int]:
-        """`enmf.matrix.base.certain` where the rows are."""
+        """`enmf.matrix.base.certain` where the rows live."""
         found = self.collect(_leading, squares, count)
         total = sum(mass for mass, _ in found)
         leading = np.sort(np.concatenate([values for _, values in found]))[::-1][:count]
@@ -268,7 +268,7 @@ class ChunkedMatrix(Matrix):
             self.passes += 1
             return self.total(_gram)
         gram = np.empty((n, n))
-        for rows in row_blocks(n, m, 1 << 23):  # every block meets every other one
+        for rows in row_blocks(n, m, 1 << 23):  # every block is multiplied by every other one
             self.passes += 1
             beside = self._rows(np.arange(n)[rows], np.ones(rows.stop - rows.start, self.dtype)).raw()
             gram[:, rows] = np.vstack(self.collect(_cross, beside))
@@ -276,7 +276,7 @@ class ChunkedMatrix(Matrix):
 
 
 class GatheredMatrix(ChunkedMatrix):
-    """X in blocks, for methods that need U and X V here."""
+    """X in blocks, for methods that need U and X V in this process."""
 
     allows_one_pass = False
 
@@ -390,7 +390,7 @@ def _pick(part: Part, index: np.ndarray) -> list[Any]:
 
 
 def _best_for(part: Part, V: np.ndarray) -> np.ndarray:
-    """Rows of U that are best for this V."""
+    """The best rows of U for this V."""
     G = np.ascontiguousarray(V.T @ V, dtype=np.float64)
     B = np.asfortranarray(part.times(V), dtype=np.float64)
     F = np.zeros(B.shape, order="F")

@@ -1,12 +1,12 @@
 """Who computes: the workers of an active Dask client, or threads of this process, which need no Dask.
 
-A part of X belongs to a worker, which finds the blocks and the rows of the factors in its memory and uses all its
-threads for it. What travels: small arrays to the workers, one summand of each part back. Up to HANDS workers are asked
-directly (Dask's actors: a third of the delay of a task); with more of them tasks do the work, and a tree of tasks adds.
+A part of X belongs to a worker, which has the blocks and the rows of the factors in its memory and uses all its threads
+for it. Only small arrays are sent to the workers, and one summand per part back. Up to HANDS workers are asked directly
+(Dask's actors: a third of the delay of a task); with more of them, tasks do the work and a tree of tasks adds.
 
-Tasks on a part go to its worker and to no other one: a scheduler that balances the load would send the part along, and
-the rows cannot follow. When a worker dies, its part is given to the one that has the fewest, where Dask makes its
-blocks; who works on it there finds no rows and says so, and the caller then sends the steps that make them.
+Tasks on a part go to its worker and to no other: a scheduler that balances the load would send the part along, and the
+rows cannot follow. When a worker dies, its part is given to the one that has the fewest, where Dask makes its blocks;
+the next task on it finds no rows and reports `Lost`, and the caller then sends the steps that make them.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from enmf.matrix.factor import WorkersLost
 
 FAN_IN = 8  # partial sums added in one task
 HANDS = 8  # workers that are asked directly
-ATTEMPTS = 5  # of a pass whose inputs were lost with a worker
-BLOCK_BYTES = 64 << 20  # of a block, where we may choose
-BLOCKS = 3  # of a worker at least, unless they were tiny: parts of about the same size
-LARGE = 1 << 15  # bytes from which an array is sent apart from the task
-PATIENCE = 2.0  # seconds between two looks at the workers
-NO_WORKERS = 60.0  # seconds without any worker after which a run ends; Dask's setting enmf.no-workers-timeout wins
+ATTEMPTS = 5  # at a pass whose inputs were lost with a worker
+BLOCK_BYTES = 64 << 20  # size of a block, if we may choose
+BLOCKS = 3  # fewest per worker, unless they would be tiny: makes parts of about the same size
+LARGE = 1 << 15  # bytes from which an array is sent separately from the task
+PATIENCE = 2.0  # seconds between two checks of the workers
+NO_WORKERS = 60.0  # seconds without any worker after which a run ends; Dask's enmf.no-workers-timeout overrides it
 
 _runs = itertools.count()
 
@@ -51,13 +51,13 @@ class Job:
 
 
 class Engine:
-    """Runs tasks: one a block for a first look, one a part for everything else."""
+    """Runs tasks: one per block for the survey, one per part for everything else."""
 
     def __init__(self, memory_limit: int | None = None) -> None:
         self.client = active_client()
         self.memory = memory_limit if memory_limit is not None else half_of_memory()
         self.name = f"enmf-{os.getpid()}-{time.time_ns():x}-{next(_runs)}"
-        self.parts: list[Any] = []  # a Part each, or the future of one
+        self.parts: list[Any] = []  # Parts, or futures of them
         self._recipes: list[tuple[Any, ...]] = []  # arguments of `make_part`
         self._homes: list[str] = []  # worker of each part
         self._threads: list[int] = []  # of that worker
@@ -65,13 +65,13 @@ class Engine:
         self._hands: list[Any] = []  # the actor on each part, where there are few
 
     def block_bytes(self, whole: int) -> int:
-        """Size of a block such that every worker gets some of the `whole`, and those in work at one time take a quarter
-        of the memory at most."""
+        """Size of a block such that every worker gets a share of the `whole`, and the blocks being processed take at
+        most a quarter of the memory."""
         most = self.memory // (8 * parallel.count()) if self.client is None else whole // (BLOCKS * self.slots())
         return max(1 << 16, min(BLOCK_BYTES, most))
 
     def holds(self, nbytes: int) -> bool:
-        """Whether blocks of this size altogether may stay in memory."""
+        """Whether blocks of this total size may stay in memory."""
         if self.client is None:
             return 2 * nbytes <= self.memory
         limits = [worker["memory_limit"] for worker in self._workers().values()]
@@ -81,7 +81,7 @@ class Engine:
         return self.client.scheduler_info(n_workers=-1)["workers"]
 
     def slots(self) -> int:
-        """How many parts are worked on at the same time."""
+        """Number of parts processed at the same time."""
         if self.client is None:
             return parallel.count()
         return max(1, len(self._workers()))
@@ -105,7 +105,7 @@ class Engine:
         preparation: Preparation,
         keep: bool,
     ) -> None:
-        """Make the parts, each of some blocks, and give each to a worker; `keep`: with the blocks in memory."""
+        """Make the parts from groups of blocks and assign each to a worker; `keep`: with the blocks in memory."""
         firsts = np.cumsum([0, *(sum(part) for part in heights)]).tolist()
         given = [[block if keep or not hasattr(block, "key") else LazyBlock.of(block) for block in p] for p in blocks]
         self._recipes = [(p, list(tall), first, preparation, keep) for p, tall, first in zip(given, heights, firsts)]
@@ -119,13 +119,13 @@ class Engine:
         self.find_homes()
 
     def _make(self, part: int) -> Any:
-        """A part in the memory of its worker; what it is made of may be made elsewhere."""
+        """A part in the memory of its worker; its inputs may be made elsewhere."""
         near = {"workers": [self._homes[part]], "allow_other_workers": True}
         return self._make_of(part, lambda block: self.client.compute(block, optimize_graph=False, **near))
 
     def _make_anew(self, part: int) -> Any:
-        """The same by one task alone: once all workers were gone, the scheduler never resumes the tasks of blocks that
-        were to be made near one of them."""
+        """A part made by a single task: once all workers were gone, the scheduler never resumes the tasks of blocks
+        that were to be made near one of them."""
         return self._make_of(part, LazyBlock.of)
 
     def _make_of(self, part: int, make_block: Callable[[Any], Any]) -> Any:
@@ -134,7 +134,7 @@ class Engine:
         return self.client.submit(make_part, ready, *more, workers=[self._homes[part]], pure=False)
 
     def _at_hand(self, block: Any) -> Any:
-        """A block that workers hold already, or can make of what they hold; None where they have nothing of it."""
+        """A block that workers already hold, or can make from what they hold; None if they hold nothing of it."""
         for future in futures_in(block):
             if future.key == block.key:
                 return future
@@ -153,7 +153,7 @@ class Engine:
         return homes
 
     def run(self, jobs: Sequence[Job], forget: Sequence[int], total: bool) -> Any:
-        """The outcome of every part, or with `total` their sum; `Lost` where rows were not found."""
+        """The outcome of every part, or with `total` their sum; `Lost` if rows were not found."""
         if self.client is None:
             with parallel.share(len(jobs)) as (at_once, threads):
                 fixed = [(self.name, job.part, Packed((job.program, job.outcome)), forget, threads) for job in jobs]
@@ -179,11 +179,11 @@ class Engine:
         work = Packed((job.program, job.outcome))
         try:
             return self._hands[job.part].run(self.name, job.part, work, list(forget))
-        except (RuntimeError, ValueError):  # Dask knows already that the worker is gone
+        except (RuntimeError, ValueError):  # Dask already knows that the worker is gone
             return None
 
     def _answer(self, job: Job, future: Any) -> Any:
-        """What the hand says; `Lost` when its worker is gone."""
+        """The answer of the hand; `Lost` if its worker is gone."""
         if future is None:
             return Lost((job.part,))
         while True:
@@ -204,7 +204,7 @@ class Engine:
         return self._homes[part] not in self._present()
 
     def _present(self) -> dict[str, int]:
-        """The workers and their threads; none where the scheduler does not answer."""
+        """The workers and their threads; none if the scheduler does not answer."""
         try:
             return dict(self.client.nthreads()) if self.client.status == "running" else {}
         except (OSError, AttributeError):  # a client that has just been closed has no scheduler
@@ -212,13 +212,13 @@ class Engine:
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
-        """What a client raises that has lost its scheduler, as `WorkersLost`."""
+        """Turn what a client raises after losing its scheduler into `WorkersLost`."""
         try:
             yield
         except Exception as problem:
             if self.client.status == "running" or isinstance(problem, WorkersLost):
                 raise
-            raise WorkersLost(f"the Dask scheduler does not answer any more ({problem})") from problem
+            raise WorkersLost(f"the Dask scheduler no longer answers ({problem})") from problem
 
     def _submit(self, jobs: Sequence[Job], forget: Sequence[int], total: bool) -> list[Any]:
         parcel = _Parcel()
@@ -248,7 +248,7 @@ class Engine:
         return futures
 
     def _repeated(self, submit: Callable[[], list[Any]], homes: Sequence[str] = ()) -> list[Any]:
-        """Submit, wait and gather; once more when inputs were lost with a worker. `Lost` when a home is gone."""
+        """Submit, wait and gather; repeated if inputs were lost with a worker. `Lost` if a home is gone."""
         from distributed import KilledWorker
 
         for attempt in range(ATTEMPTS):
@@ -258,7 +258,7 @@ class Engine:
                     return [Lost(tuple(part for part in range(len(self.parts)) if self._gone(part)))]
                 return self.client.gather(futures, direct=True)
             except KilledWorker as problem:
-                raise WorkersLost(f"a task ended the worker that ran it, again and again: {problem}") from None
+                raise WorkersLost(f"a task repeatedly killed the worker that ran it: {problem}") from None
             except _lost_inputs():
                 if attempt == ATTEMPTS - 1:
                     raise WorkersLost("workers were lost faster than a pass over X could be repeated") from None
@@ -266,7 +266,7 @@ class Engine:
         raise AssertionError  # not reached
 
     def find_homes(self) -> None:
-        """See that every part is in the memory of its worker, and ask for hands on them; at first and after a loss."""
+        """Put every part into the memory of its worker, and ask for hands on them; at the start and after a loss."""
         if self.client is None:
             return
         with self._lock, self._answering():
@@ -277,7 +277,7 @@ class Engine:
         raise WorkersLost("workers were lost faster than the blocks of X could be made again")
 
     def _settle(self) -> bool:
-        """Make the parts that are lost; whether all of them now are where they belong, with a hand on each."""
+        """Make the lost parts; returns whether all are now where they belong, with a hand on each."""
         self._wait_for_workers()
         workers = self._present()
         if not workers:
@@ -294,7 +294,7 @@ class Engine:
         return len(self.parts) > HANDS or self._take_hands()
 
     def _house(self, workers: dict[str, int]) -> None:
-        """A worker for each part whose own is gone; there, and wherever one is missing, the part is made."""
+        """Assign a worker to each part whose own is gone; make the part there, and wherever it is missing."""
         self._hands = []
         for part, home in enumerate(self._homes):
             if home not in workers:
@@ -311,7 +311,7 @@ class Engine:
         return True
 
     def _raise_errors(self) -> None:
-        """A block that cannot be read raises what reading it raised."""
+        """Raise what reading a block raised, if one cannot be read."""
         from distributed import KilledWorker
 
         for part in self.parts:
@@ -319,7 +319,7 @@ class Engine:
                 try:
                     part.result()
                 except KilledWorker as problem:
-                    raise WorkersLost(f"reading X ended the worker that did it, again and again: {problem}") from None
+                    raise WorkersLost(f"reading X repeatedly killed the worker that did it: {problem}") from None
 
     def _hand(self, number: int) -> Any:
         return self.client.submit(
@@ -327,8 +327,8 @@ class Engine:
         )
 
     def _wait_for(self, futures: list[Any], homes: Sequence[str] = ()) -> bool:
-        """Wait, and look now and then whether anybody is working; False when one of these workers is gone, or when the
-        scheduler gives the work to nobody."""
+        """Wait, and check now and then that the work is in progress; False if one of these workers is gone, or if the
+        scheduler assigns the work to no worker."""
         from distributed import wait
 
         busy = time.monotonic()
@@ -347,7 +347,7 @@ class Engine:
                     return False
 
     def _wait_for_workers(self) -> None:
-        """Return at once where there is a worker; without one, wait for its return, not forever."""
+        """Return at once if there is a worker; otherwise wait for one, up to the timeout."""
         patience = no_workers_timeout()
         began = time.monotonic()
         while not self._present():
@@ -356,7 +356,7 @@ class Engine:
             time.sleep(min(0.5, patience))
 
     def publish(self, key: int, heights: Sequence[int], columns: int, dtype: Any) -> Any:
-        """The rows of a step, which are stored with the parts, as a Dask array that lives on when the run has ended."""
+        """The rows of a step, which are stored with the parts, as a Dask array that outlives the run."""
         import dask
         import dask.array as da
 
@@ -371,7 +371,7 @@ class Engine:
 
     def _publish_all(self, parts: int, key: int) -> list[Any]:
         futures: list[Any] = [None] * parts
-        for _ in range(ATTEMPTS):  # another worker may have taken a task, to balance the load, and found no rows
+        for _ in range(ATTEMPTS):  # load balancing may have moved a task to a worker without the rows
             futures = [future or self._publish(part, key) for part, future in enumerate(futures)]
             self._wait_for(futures)
             futures = [future if future.status == "finished" else None for future in futures]
@@ -380,12 +380,12 @@ class Engine:
         raise WorkersLost("a worker was lost after the last iteration, and its rows of U with it")
 
     def _publish(self, part: int, key: int) -> Any:
-        """Tried elsewhere when its worker is lost, to raise an error there: better than to wait forever."""
+        """If its worker is lost, the task runs elsewhere and raises an error there: better than waiting forever."""
         how = {"workers": [self._homes[part]], "allow_other_workers": True, "pure": False}
         return self.client.submit(published, self.name, part, key, **how)
 
     def release(self) -> None:
-        """Forget all rows; may be called from anywhere, waits for nothing."""
+        """Forget all rows; may be called from anywhere and does not block."""
         if self.client is None:
             drop(self.name)
         elif self.client.status == "running":
@@ -415,13 +415,13 @@ class _Parcel:
 
 
 def _forget_frames(problem: BaseException) -> None:
-    """Dask keeps an exception in a frame that the exception refers to. Without this all frames up to ours, and the rows
-    their variables stand for, would live until the next garbage collection."""
+    """Dask keeps an exception in a frame that the exception refers to. Without this, all frames up to ours, and the
+    rows in their variables, would live until the next garbage collection."""
     problem.__traceback__ = None
 
 
 def _look(function: Callable[..., Any], preparation: Preparation | None, threads: int | None, block: Any) -> Any:
-    """Read the block where it is not in memory yet, make it ready, call the function."""
+    """Read the block if it is not in memory yet, prepare it, call the function."""
     raw = block.load() if hasattr(block, "load") else block
     ready = as_block(raw) if preparation is None else preparation.apply(raw)
     with parallel.limit(threads):
@@ -429,7 +429,7 @@ def _look(function: Callable[..., Any], preparation: Preparation | None, threads
 
 
 def _computed(function: Callable[..., Any], calls: Sequence[Any], blocks: Sequence[Any], at_once: int) -> list[Any]:
-    """function(*arguments) for each of the calls, on threads of this process; Dask computes blocks that are its own."""
+    """function(*arguments) for each of the calls, on threads of this process; Dask computes its own blocks."""
     if not any(hasattr(block, "dask") for block in blocks):
         return parallel.each(function, calls, at_once)
     import dask
@@ -441,7 +441,7 @@ def _computed(function: Callable[..., Any], calls: Sequence[Any], blocks: Sequen
 
 
 def no_workers_timeout() -> float:
-    """Seconds, by Dask's setting enmf.no-workers-timeout: a number, or a string such as "5s"."""
+    """Seconds, from Dask's setting enmf.no-workers-timeout: a number, or a string such as "5s"."""
     import dask
     from dask.utils import parse_timedelta
 
@@ -456,7 +456,7 @@ def active_client() -> Any:
     """The Dask client in use, or None."""
     import sys
 
-    if "distributed" not in sys.modules:  # nobody can have made a client
+    if "distributed" not in sys.modules:  # there cannot be a client
         return None
     from distributed import get_client
 
@@ -470,6 +470,6 @@ def _lost_inputs() -> tuple[type[BaseException], ...]:
     from concurrent.futures import CancelledError
 
     from distributed.client import FutureCancelledError
-    from distributed.comm import CommClosedError  # a worker that died while arrays were sent to it
+    from distributed.comm import CommClosedError  # raised if a worker dies while arrays are sent to it
 
     return CancelledError, FutureCancelledError, CommClosedError

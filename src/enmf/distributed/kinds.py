@@ -1,4 +1,4 @@
-"""Which X is read in blocks: told by its type alone, without importing anything."""
+"""Which X is read in blocks: decided by its type alone, without importing anything."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def is_dask(X: Any) -> bool:
 
 
 def is_lazy(X: Any) -> bool:
-    """Whether X is of a kind that is read block by block (a memory map is where its size asks for it)."""
+    """Whether X is of a kind that is read block by block (a memory map is, if its size demands it)."""
     return isinstance(X, (str, Path)) or family(X) in ("dask", "zarr", "h5py")
 
 
 def family(X: Any) -> str:
-    """The library an array comes from; nothing is imported to find out."""
+    """The library an array comes from, found without importing anything."""
     return type(X).__module__.partition(".")[0]
 
 

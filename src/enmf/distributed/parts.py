@@ -1,8 +1,8 @@
-"""A part of X: consecutive blocks of rows in the hands of one task, with the rows of the factors that belong to them.
+"""A part of X: consecutive blocks of rows processed by one task, with the rows of the factors that belong to them.
 
 A task is a small program, `run`: n x k arrays made from others (a product with X, a sweep, a sum), and one outcome that
 is sent back (a Gram matrix, Xᵀ U, an error). Arrays that are needed again stay in the memory of the process that made
-them, under the number of their step; they are never sent. Where one of them is missing (another process has taken over
+them, under the number of their step; they are never sent. If one of them is missing (another process has taken over
 the part), the outcome is `Lost`.
 """
 
@@ -26,7 +26,7 @@ _held: dict[tuple[str, int], dict[int, np.ndarray]] = {}  # run and part -> numb
 
 
 class Part:
-    """Blocks of X behind the products that a task needs; a block is read when its turn comes, where it is not kept."""
+    """Blocks of X behind the products that a task needs; a block that is not kept is read when needed."""
 
     def __init__(self, blocks: Sequence[Any], heights: Sequence[int], first: int, preparation: Preparation) -> None:
         self.blocks, self.heights, self.preparation = list(blocks), list(heights), preparation
@@ -34,7 +34,7 @@ class Part:
         self.height = sum(heights)
 
     def loaded(self) -> Part:
-        """The same with all blocks in memory, ready for use."""
+        """The part with all blocks in memory, ready for use."""
         blocks = [_aligned(block) for _, block in self._ready()]
         return Part(blocks, self.heights, self.first, Preparation(self.preparation.dtype))
 
@@ -59,7 +59,7 @@ class Part:
         return _total(_transpose_times(block, U[rows]) for rows, block in self._ready())
 
     def gram_times(self, Q: np.ndarray) -> np.ndarray:
-        """Both products while a block is at hand."""
+        """Both products while a block is in memory."""
         return _total(_transpose_times(block, as_matrix(block)._times(Q)) for _, block in self._ready())
 
     def gram_times_in_double(self, Q: np.ndarray) -> np.ndarray:
@@ -73,7 +73,7 @@ class Part:
         return np.concatenate(squares)[:, None]
 
     def pick(self, index: np.ndarray) -> Any:
-        """These rows; one block or several of them put together."""
+        """These rows, from one block or stacked from several."""
         found = []
         for rows, block in self._ready():
             mine = index[(index >= rows.start) & (index < rows.stop)] - rows.start
@@ -98,12 +98,12 @@ class Part:
 
 
 def _aligned(block: Any) -> Any:
-    """A dense block that came over the network begins anywhere; products with it take half as long again."""
+    """The aligned block: a dense one from the network may start anywhere; products then take half as long again."""
     return block.copy() if isinstance(block, np.ndarray) and block.ctypes.data % ALIGNMENT else block
 
 
 def _total(products: Iterator[np.ndarray]) -> np.ndarray:
-    """Their sum, in the place of the first: workers of Dask give memory back at once, and fresh memory costs much."""
+    """Their sum, accumulated in the first: Dask workers return freed memory at once, and fresh memory is expensive."""
     total = np.asfortranarray(next(products))
     for product in products:
         total += product
@@ -121,21 +121,21 @@ def _transpose_times(block: Any, U: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Rows:
-    """Stands for the rows of a step in the arguments of another one."""
+    """Placeholder for the rows of a step in the arguments of another step."""
 
     key: int
 
 
 @dataclass(frozen=True)
 class Sent:
-    """Stands for an array that was sent apart from the program."""
+    """Placeholder for an array that was sent separately from the program."""
 
     index: int
 
 
 @dataclass(frozen=True)
 class Instruction:
-    """function(part, *arguments); `key` is the number of the step, and `keep` whether its rows stay here."""
+    """function(part, *arguments); `key` is the number of the step, and `keep` whether its rows stay in this process."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
@@ -151,7 +151,7 @@ class Lost:
 
 
 class Packed:
-    """Keeps Dask from looking for tasks inside of what it holds."""
+    """Keeps Dask from looking for tasks inside its content."""
 
     def __init__(self, content: Any) -> None:
         self.content = content
@@ -170,7 +170,7 @@ def run(
     part: Part,
     *sent: np.ndarray,
 ) -> Any:
-    """Forget rows nobody needs, make those of the program, and return the outcome."""
+    """Forget rows that are no longer needed, make those of the program, and return the outcome."""
     program, outcome = work.content
     held = _held.setdefault((run_name, number), {})
     for key in forget:
@@ -200,7 +200,7 @@ def run(
 
 
 def published(run_name: str, number: int, key: int) -> np.ndarray:
-    """Rows that outlive the run. When their worker is lost then, nobody sends the steps that made them."""
+    """Rows that outlive the run. If their worker is lost after it, they cannot be made again."""
     rows = _held.get((run_name, number), {}).get(key)
     if rows is None:
         raise RuntimeError("rows of U were lost with their worker; V determines them: factorize with init=(None, V)")
@@ -212,7 +212,7 @@ def _kept(program: Sequence[Instruction], key: int) -> bool:
 
 
 class Hand:
-    """Works on a part for a caller that speaks to it directly (a Dask actor)."""
+    """Works on a part for a caller that addresses it directly (a Dask actor)."""
 
     def __init__(self, part: Part, threads: int) -> None:
         self.part, self.threads = part, threads
@@ -228,7 +228,7 @@ def drop(run_name: str) -> None:
 
 
 def add(parts: Sequence[Any]) -> Any:
-    """Sum in the order given, also of tuples. The parts are results of other tasks, which must not change."""
+    """Sum in the given order, also of tuples. The parts are results of other tasks and must not be modified."""
     lost = [number for part in parts if isinstance(part, Lost) for number in part.parts]
     if lost:
         return Lost(tuple(lost))

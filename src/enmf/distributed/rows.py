@@ -1,10 +1,10 @@
 """Arrays of length n that live with the blocks of X: `RowBlocks`, used like an ndarray of n x k numbers.
 
-What makes rows from rows is written down as a step and done later, when a number is asked for that needs them: a sum
-over all rows (`A.T @ B`, `inner`, Xᵀ U). One task a part then does all the steps at once and sends back its summand.
-Rows that something still refers to stay in the memory of the process that made them.
+Whatever makes rows from rows is recorded as a step and done later, when a number that needs them is asked for: a sum
+over all rows (`A.T @ B`, `inner`, Xᵀ U). One task per part then does all the steps at once and sends back its summand.
+Rows that are still referenced stay in the memory of the process that made them.
 
-A step remembers how it was made, from the first one on. When a worker is lost, its rows are made again from these
+A step remembers how it was made, back to the first one. When a worker is lost, its rows are made again from these
 steps: the same products, the same sweeps, the same rows.
 """
 
@@ -40,12 +40,12 @@ class Step:
         self.value: Callable[[], Value | None] = lambda: None
 
     def begin_anew(self, function: Callable[..., Any], *arguments: Any) -> None:
-        """Forget how the rows came about; should they be lost, they are made like this."""
+        """Forget how the rows were made; if they are lost, they are made this way."""
         self.function, self.arguments, self.depth = function, arguments, 1
 
 
 class Value:
-    """The rows of a step, as long as somebody refers to them; `stored` are the parts that have made them."""
+    """The rows of a step, as long as they are referenced; `stored` are the parts that have made them."""
 
     def __init__(self, step: Step, inputs: Iterable[Value]) -> None:
         self.step, self.inputs = step, tuple(inputs)  # inputs must live until the rows are made
@@ -55,8 +55,8 @@ class Value:
 
 class RowBlocks(np.lib.mixins.NDArrayOperatorsMixin):
     """n x k numbers in parts of rows. Arithmetic with scalars, small arrays and other `RowBlocks` works row by row;
-    assignment to an `out` exchanges what the name stands for. `wide`: matrix products of these rows are computed in
-    double precision, some rows at a time, whatever they are stored in."""
+    assignment to an `out` rebinds it to the new rows. `wide`: matrix products of these rows are computed in double
+    precision, some rows at a time, whatever their dtype."""
 
     ndim = 2
 
@@ -76,7 +76,7 @@ class RowBlocks(np.lib.mixins.NDArrayOperatorsMixin):
         return self.shape[0]
 
     def __array__(self, *_: Any, **__: Any) -> np.ndarray:
-        raise TypeError("these rows live with the blocks of X; `gather` brings them here")
+        raise TypeError("these rows live with the blocks of X; `gather` brings them to the caller")
 
     def copy(self, order: str = "F") -> RowBlocks:
         return RowBlocks(self.home, self.value, self.shape[1], self.dtype)
@@ -109,7 +109,7 @@ class RowBlocks(np.lib.mixins.NDArrayOperatorsMixin):
         return out[0]
 
     def make(self, function: Callable[..., Any], *arguments: Any) -> RowBlocks:
-        """Rows by function(part, *arguments), where the part is not needed."""
+        """Rows by function(part, *arguments), which ignores the part."""
         empty = [np.empty((0, a.shape[1]), a.dtype) if isinstance(a, RowBlocks) else _first(a) for a in arguments]
         like = function(None, *empty)
         return self.home.rows(function, *arguments, columns=like.shape[1], dtype=like.dtype)
@@ -128,14 +128,14 @@ class RowBlocks(np.lib.mixins.NDArrayOperatorsMixin):
         return np.max(self.home.collect(_column_max, self), axis=0)
 
     def svd(self) -> tuple[RowBlocks, np.ndarray, np.ndarray]:
-        """U, s and Tᵀ: QR of every part, then the SVD of all the R together."""
+        """U, s and Tᵀ: QR of every part, then the SVD of all R stacked."""
         corners = self.home.collect(_corner, self)
         left, s, Tt = np.linalg.svd(np.vstack(corners), full_matrices=False)
         borders = np.cumsum([len(R) for R in corners])[:-1]
         return self.make(_times_corner, self, Pieces(np.split(left, borders))), s, Tt
 
     def gather(self) -> np.ndarray:
-        """All rows here."""
+        """All rows, in this process."""
         return np.asfortranarray(np.vstack(self.home.collect(_same, self)))
 
     def fetch_sample(self, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -165,7 +165,7 @@ class Transposed:
 
 
 def program(steps: Iterable[Step], part: int) -> list[Instruction]:
-    """What a part has to do so that the rows of these steps are there."""
+    """What a part has to do to make the rows of these steps."""
     done: dict[int, Instruction] = {}
     todo = list(steps)
     while todo:

@@ -1,7 +1,7 @@
 """Where the row blocks of a large X come from: a Dask array, a memory map, Zarr, HDF5, or a folder of parts.
 
 A source is opened once and gives a list of blocks. A block is either a Dask `Delayed` or an object with `load()`; both
-give an ndarray or a scipy sparse matrix of consecutive rows. Objects with `load()` travel to workers as a name and a
+give an ndarray or a scipy sparse matrix of consecutive rows. Objects with `load()` are sent to workers as a name and a
 range of rows, never as data.
 """
 
@@ -29,7 +29,7 @@ BlockBytes = Callable[[int], int]  # from the size of X to that of a block
 
 @dataclass(frozen=True)
 class MappedRows:
-    """Rows of a memory-mapped file. Each load opens a map of its own and drops it, so that no page stays resident."""
+    """Rows of a memory-mapped file. Each load opens a new map and drops it, so that no page stays resident."""
 
     path: str
     dtype: np.dtype
@@ -49,7 +49,7 @@ class MappedRows:
 
 @dataclass(frozen=True)
 class StoredRows:
-    """Rows of an array that reads a slice when asked for it (Zarr)."""
+    """Rows of an array that reads slices on demand (Zarr)."""
 
     array: Any
     rows: tuple[int, int]
@@ -59,7 +59,7 @@ class StoredRows:
 
 
 class DatasetRows:
-    """Rows of an HDF5 dataset: read through the open file here, through the name of the file elsewhere."""
+    """Rows of an HDF5 dataset: read through the open file in this process, through the name of the file elsewhere."""
 
     def __init__(self, dataset: Any, rows: tuple[int, int]) -> None:
         self.dataset, self.rows = dataset, rows
@@ -117,7 +117,7 @@ def _read_parquet(path: str) -> np.ndarray:
 
 
 class LazyBlock:
-    """A block of a Dask array that is computed anew each time it is needed, by the task that needs it."""
+    """A block of a Dask array that is recomputed each time it is needed, by the task that needs it."""
 
     def __init__(self, delayed: Any) -> None:
         self.delayed = delayed
@@ -126,7 +126,7 @@ class LazyBlock:
     def of(cls, delayed: Any) -> LazyBlock:
         import dask
 
-        return cls(dask.optimize(delayed)[0])  # with the part of the graph that concerns it
+        return cls(dask.optimize(delayed)[0])  # with only its part of the graph
 
     def load(self) -> Any:
         import dask
@@ -135,7 +135,7 @@ class LazyBlock:
 
 
 def futures_in(block: Any) -> list[Any]:
-    """What workers hold of a Dask block (or array) already: the block itself, or what it is made of."""
+    """What workers already hold of a Dask block (or array): the block itself, or its inputs."""
     if not hasattr(block, "dask") or "distributed" not in sys.modules:
         return []
     from distributed.client import futures_of
@@ -145,7 +145,7 @@ def futures_in(block: Any) -> list[Any]:
 
 
 def is_held(block: Any) -> bool:
-    """Whether a Dask block can be had of the workers only: of their futures, or of keys that only they know."""
+    """Whether only the workers can provide a Dask block: from their futures, or from keys that only they know."""
     if not hasattr(block, "dask"):
         return False
     graph = dict(block.dask)
@@ -154,7 +154,7 @@ def is_held(block: Any) -> bool:
 
 
 def open_blocks(X: Any, block_bytes: BlockBytes) -> tuple[list[Any], int]:
-    """The blocks of X, of about the size wanted where we may choose, and the number of its column chunks."""
+    """The blocks of X, of about the wanted size if we may choose, and the number of its column chunks."""
     if isinstance(X, (str, Path)):
         path = Path(X)
         if path.suffix != ".npy" or not path.is_file():
@@ -208,7 +208,7 @@ def _natural(path: Path) -> list[tuple[int, str]]:
 
 
 def _open_dask(X: Any, block_bytes: BlockBytes) -> tuple[list[Any], int]:
-    """One block for each row of chunks; many small ones are put together, so that tasks stay coarse."""
+    """One block per row of chunks; many small ones are merged, so that tasks stay coarse."""
     grid = X.to_delayed(optimize_graph=not futures_in(X))  # optimizing may lose futures of a persisted array
     rows, columns = grid.shape
     lines = [list(grid[i]) for i in range(rows)]
@@ -235,7 +235,7 @@ def _joined(group: list[list[Any]]) -> Any:
 
 
 def stack(parts: list[list[Any]]) -> Any:
-    """The block made of a grid of chunks."""
+    """The block assembled from a grid of chunks."""
     checked = [[as_block(chunk) for chunk in line] for line in parts]
     lines = [(sp.hstack(line, "csr") if sp.issparse(line[0]) else np.hstack(line)) for line in checked]
     return sp.vstack(lines, "csr") if sp.issparse(lines[0]) else np.vstack(lines)

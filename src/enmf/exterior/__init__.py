@@ -1,1 +1,1 @@
-"""The exterior method (paper, section 4): one file a phase; pipeline.py puts them in order."""
+"""The exterior method (paper, section 4): one file per phase; pipeline.py puts them in order."""

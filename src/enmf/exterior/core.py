@@ -1,10 +1,10 @@
 """The core: a few weighted rows of the SVD's factors that stand in for all of them.
 
-X ~ A Bᵀ (n x l, m x l). Rotation, feasibility and the first descent have r x r and r x l unknown relations, which a
-sample of the rows determines: rows I of A and J of B, drawn with probability p proportional to their squared norm and
-divided by sqrt(count * p), so that sums of squares keep their expectation. Positive weights change no sign: a row is
-nonnegative with or without its weight. The phases then cost nothing that grows with n or m, and several starts can be
-tried. `lift` brings factors of the core back to all rows of X.
+X ~ A Bᵀ (n x l, m x l). Rotation, feasibility and the first descent have r x r and r x l unknowns, which a sample of
+the rows determines: rows I of A and J of B, drawn with probability p proportional to their squared norm and divided by
+sqrt(count * p), so that sums of squares keep their expectation. Positive weights change no sign: a row is nonnegative
+with or without its weight. The cost of the phases then does not grow with n or m, and several starts can be tried.
+`lift` brings factors of the core back to all rows of X.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from enmf.problem.state import State
 def make_core(
     whole: LowRankMatrix, dtype: np.dtype, rng: np.random.Generator, rows: int = MEASURED.core_rows
 ) -> LowRankMatrix:
-    """The core of A Bᵀ, `rows` of them for each of its columns."""
+    """The core of A Bᵀ, with `rows` rows per column."""
     count = rows * whole.A.shape[1]
     few_A, few_B = (np.asfortranarray(sample(F, count, rng), dtype) for F in (whole.A, whole.B))
     return LowRankMatrix(few_A, few_B)
@@ -34,7 +34,7 @@ def make_core(
 def lift(state: State, core: LowRankMatrix, B: np.ndarray, X: Matrix) -> tuple[Any, Any]:
     """Factors of X from factors of the core of A Bᵀ: V for the U of the core, then U and V for X itself, two passes.
 
-    Where the core has all rows its factors are those of X already.
+    If the core has all rows, its factors are already those of X.
     """
     if core.shape == X.shape:
         return state.U, state.V
@@ -51,7 +51,7 @@ def _least_squares(G: np.ndarray, B: np.ndarray) -> np.ndarray:
     ridge = MEASURED.lift_ridge * float(np.trace(G)) / r
     if ridge == 0.0:
         return np.zeros_like(B)
-    inverse = np.linalg.inv(G.astype(np.float64) + ridge * np.eye(r)).astype(B.dtype)  # of few digits: swept below
+    inverse = np.linalg.inv(G.astype(np.float64) + ridge * np.eye(r)).astype(B.dtype)  # few digits: sweeps follow
     F = matmul(np.asfortranarray(B), inverse)
     np.maximum(F, 0, out=F)
     coordinate_sweeps(F, G, B, Sweep(MEASURED.lift_sweeps))

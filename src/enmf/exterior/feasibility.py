@@ -7,8 +7,8 @@ projection          negative entries become zero at once (the paper's ablation)
 path                coordinate sweeps with a soft wall: an entry whose minimizer z / G_kk is negative goes to
                     z / (G_kk + delta), delta growing from 1e-3 to 1e2 of the mean Gram diagonal; no step size is needed
 
-Each is a method for the loop: a step touches X twice. They end by themselves, at a nonnegative pair. Where entries are
-missing, each row has a Gram matrix of its own.
+Each is a method for the loop: a step takes two passes over X. They end by themselves, at a nonnegative pair. Where
+entries are missing, each row has its own Gram matrix.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class PenaltyStage(Method):
     steps : int
         Steps in which the most negative entry reaches zero: the constant step rho * delta of eq. 5 and 6, unit-free.
     inner : int
-        Largest number of row steps for each product with X (`max_iter` of Algorithm 2).
+        Largest number of row steps per product with X (`max_iter` of Algorithm 2).
     epsilon : float
-        Row steps end when the projected gradient fell by this factor (`epsilon` of Algorithm 2).
+        Row steps end when the projected gradient has fallen by this factor (`epsilon` of Algorithm 2).
     optimal_step : bool
         Step sizes of eq. 10 and 11; False: 1 / ||G||_2.
     literal : bool
-        Follow Algorithm 2 to the letter: entries at zero that want to become negative count in the gradient.
+        Follow Algorithm 2 to the letter: entries at zero that would become negative count in the gradient.
     """
 
     steps: int = 20
@@ -83,7 +83,7 @@ class PenaltyStage(Method):
 
 @dataclass
 class Progress:
-    """Steps of the path that are done."""
+    """Number of completed steps of the path."""
 
     done: int = 0
 
@@ -135,5 +135,5 @@ def _nonnegative(state: State) -> bool:
 
 
 def raise_negatives(F: np.ndarray, stride: float) -> None:
-    """Negative entries move up by `stride`, at most to zero; in place."""
+    """Raise negative entries by `stride`, at most to zero; in place."""
     np.minimum(F + np.asarray(stride, F.dtype), 0, out=F, where=F < 0)

@@ -1,10 +1,10 @@
 """The exterior start (paper, Algorithm 3 up to the descent): svd, rotation, feasibility.
 
 Rotation works on a sample of the rows of the thin factors. Feasibility, and a first descent, work on the core
-(`enmf.exterior.core`) instead of X wherever its products are cheaper: they cost no pass over the data then, and several
-rotations are tried, the one with the smallest error going on: their negative mass does not tell which that is. Two
-passes then bring its factors to all rows of X. Without a core the negative mass has to tell, for data that are nearly
-of low rank; others get one rotation then. What is done how often is decided in `enmf.exterior.plan`.
+(`enmf.exterior.core`) instead of X wherever its products are cheaper: they then cost no pass over the data, and several
+rotations are tried; the one with the smallest error, which negative mass does not predict, continues. Two passes then
+bring its factors to all rows of X. Without a core, negative mass decides for data that are nearly of low rank; others
+get a single rotation. `enmf.exterior.plan` decides what is done and how often.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class ExteriorStart(Start):
         return [self.prepare, *Journey(self.options, self.policy).phases(), look_at_bound]
 
     def prepare(self, walk: Walk) -> None:
-        """The phases in the order in which they are shown; where rows live; the bound, if there is one already."""
+        """Set the displayed order of the phases, where rows live, and the bound, if already known."""
         walk.monitor.phases.update(dict.fromkeys(("svd", "rotation", "feasibility", "descent"), Cost()))
         walk.settle_rows()
         if not self.options.sample or self.options.feasibility != "path":
@@ -87,17 +87,17 @@ class ExteriorStart(Start):
         return [] if few else [self.restart]
 
     def restart(self, walk: Walk) -> None:
-        """Further starts where they are worth their time; the best pair of all.
+        """Try further starts where they are worth their time; keeps the best pair of all.
 
-        They depend on the seed alone, and a checkpoint is one of the first descent: a run that was cut off and resumes
-        there tries the same ones.
+        They depend on the seed alone, and a checkpoint belongs to the first descent: an interrupted run that resumes
+        from it tries the same ones.
         """
         step_flops = walk.method.step_flops(walk.state)
         for child in walk.rng.spawn(self.options.restarts):
             if walk.status in LIMITED or walk.monitor.out_of_time():
                 break
             _know_spectrum(walk, self.options.svd)
-            if walk.spectrum is None or walk.spectrum.kind != "exact":  # an iterative one has no bound yet
+            if walk.spectrum is None or walk.spectrum.kind != "exact":  # an iterative SVD has no bound yet
                 break
             bound = max(walk.monitor.lower_bound, 1e-8 * walk.monitor.whole)
             reason = worth_restarting(step_flops, walk.state.error(), bound, self.policy)
@@ -115,7 +115,7 @@ class ExteriorStart(Start):
 
 
 def trivial(walk: Walk) -> None:
-    """X = X I or X = I X, exact, where the rank is not below a side of X."""
+    """X = X I or X = I X, exact, if the rank is at least the smaller dimension of X."""
     walk.settle_rows()
     X, (n, m) = walk.problem.X, walk.problem.X.shape
     identity = np.eye(min(n, m), dtype=X.dtype)
@@ -125,16 +125,16 @@ def trivial(walk: Walk) -> None:
 
 
 def _padded(U: Any, V: Any, rank: int) -> tuple[Any, Any]:
-    """Zero components up to the rank."""
+    """The factors padded to the rank with zero components."""
     missing = rank - V.shape[1]
     return (U, V) if missing <= 0 else (widened(U, missing), widened(V, missing))
 
 
 def look_at_bound(walk: Walk) -> None:
-    """Whether the start meets the bound already. The product this needs is the first one of the descent."""
+    """Check whether the start already meets the bound. The product this needs is the first one of the descent."""
     monitor = walk.monitor
     if walk.problem.penalty:
-        monitor.lower_bound = 0.0  # meeting the bound of the error is not the aim then
+        monitor.lower_bound = 0.0  # with a penalty the aim is not to meet the bound of the error
     if monitor.lower_bound == 0.0 or monitor.out_of_time():
         return
     with monitor.phase("certificate"):
@@ -145,7 +145,7 @@ def look_at_bound(walk: Walk) -> None:
 
 
 def _know_spectrum(walk: Walk, kind: str) -> None:
-    """The SVD of a run that resumed without it, where it is exact."""
+    """Compute the SVD of a run that resumed without it, if it is exact."""
     X = walk.problem.X
     if walk.spectrum is None and choose_kind(X.shape, walk.rank, kind)[0] == "exact":
         with walk.monitor.phase("svd"):
@@ -154,7 +154,7 @@ def _know_spectrum(walk: Walk, kind: str) -> None:
 
 
 class Journey:
-    """Phases 1 to 3 of one start. The factors are the rotated SVD itself when it is nonnegative."""
+    """Phases 1 to 3 of one start. The factors are the rotated SVD itself if that is nonnegative."""
 
     def __init__(self, options: ExteriorOptions, policy: Policy = MEASURED) -> None:
         self.options, self.policy = options, policy
@@ -199,9 +199,9 @@ class Journey:
             return self._refined(walk, rough, first, counter)
 
     def _refined(self, walk: Walk, rough: Matrix, first: Spectrum, counter: Any) -> Spectrum:
-        """Where the optimum seems to be near, the accuracy of the SVD decides.
+        """Refine the SVD where the optimum seems near: there its accuracy decides.
 
-        A refined spectrum whose spread start is nonnegative is a factorization already; the trace says so.
+        A refined spectrum whose spread start is nonnegative is already a factorization; the trace records it.
         """
         monitor, X, rank = walk.monitor, walk.problem.X, self.rank
         turn = spread(rank).astype(X.dtype)
@@ -229,7 +229,7 @@ class Journey:
     # Phases 2 and 3 ---------------------------------------------------------------------------------------------------
 
     def prepare_effort(self, walk: Walk) -> None:
-        """What the spectrum tells, and what is done about it."""
+        """Derive the facts from the spectrum and the effort from the facts."""
         X, spectrum, policy = walk.problem.X, self.spectrum, self.policy
         self.U, self.V = spectrum.factors(self.rank)
         error = spectrum.relative_error(self.rank)
@@ -244,7 +244,7 @@ class Journey:
         self.effort: Effort = plan_effort(self.facts, self.options, policy, self.plan)
 
     def rotate(self, walk: Walk) -> None:
-        """Algorithm 1 from each start, least negative mass first; a point with `enough` of it needs no other start."""
+        """Algorithm 1 from each start, least negative mass first; once one reaches `enough`, the others are skipped."""
         options, policy, effort, r = self.options, self.policy, self.effort, self.rank
         with walk.monitor.phase("rotation") as counter:
             rows = policy.rotation_rows * r
@@ -255,7 +255,7 @@ class Journey:
             for start in effort.starts[:count]:
                 how = Turning(start, iterations, options.rotation_rho, options.adaptive_rho, enough=effort.enough)
                 rotation = rotate(few_U, few_V, how, walk.rng, walk.monitor.out_of_time)
-                if rotation.negative_mass <= effort.enough:  # in the sample: look at all rows
+                if rotation.negative_mass <= effort.enough:  # so far only in the sample: check all rows
                     rotated = (matmul(F, rotation.R) for F in (self.U, self.V))
                     rotation = replace(rotation, negative_mass=negative_share(*rotated))
                 self.rotations.append(rotation)
@@ -265,7 +265,7 @@ class Journey:
         self.rotations.sort(key=lambda rotation: rotation.negative_mass)
 
     def enter(self, walk: Walk) -> None:
-        """Into the orthant, on the core or on X, and from the core to X."""
+        """Enter the orthant, on the core or on X, and lift from the core to X."""
         best = self.rotations[0]
         if best.negative_mass <= self.effort.enough:
             self.plan.note("feasibility", "nothing to do", "the rotated SVD is nonnegative")
@@ -284,7 +284,7 @@ class Journey:
         walk.begin_at(*_padded(U, V, walk.rank))
 
     def _enter_on_core(self, walk: Walk) -> None:
-        """Every rotation enters the orthant and descends for a while; the best one goes on, and up to X."""
+        """Every rotation enters the orthant and descends for a while; the best one continues and is lifted to X."""
         X, monitor = walk.problem.X, walk.monitor
         rest = max(X.squared_norm() - self.whole.squared_norm(), 0.0)
         A, B = (np.asfortranarray(F[:, : self.rank]) for F in (self.core.A, self.core.B))
@@ -305,9 +305,9 @@ class Journey:
             half.replace(clipped(half.F))
 
     def _descend_on_core(self, states: list[State], monitor: Monitor, rest: float) -> int:
-        """A first descent on the core, a share of it for every candidate, the rest for the best one.
+        """A first descent on the core: a share of the iterations for every candidate, the rest for the best one.
 
-        It ends early where it gains little, unless its squared error may yet meet the least one, that of the SVD.
+        It ends early if it gains little, unless its squared error may yet reach the smallest one, that of the SVD.
         """
         iterations, policy, method = self.effort.surrogate_iterations, self.policy, ExtrapolatedHALS()
         trial = int(policy.trial * iterations + 1e-9) if len(states) > 1 else 0

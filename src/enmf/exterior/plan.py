@@ -19,9 +19,9 @@ FEASIBILITY = ("path", "penalty", "penalty-fixed-step", "projection")  # `enmf.e
 
 @dataclass(frozen=True)
 class Policy:
-    """Every tuned number of the exterior method; above each its reason and its lesson in docs/lessons."""
+    """Every tuned number of the exterior method; above each, its reason and its lesson in docs/lessons."""
 
-    # -- What kind of data these are, by the relative error of the SVD at this rank
+    # -- The kind of data, by the relative error of the SVD at this rank
 
     # below: nearly of low rank, starts differ, and a long descent on the core pays (rotation.md#rotation-decides)
     low_rank: float = 0.2
@@ -30,63 +30,63 @@ class Policy:
 
     # -- Phase 1
 
-    # error of a sampled SVD (which flatters) from which columns beyond the least do not pay (svd.md#few-columns)
+    # error of a sampled SVD (too low) above which columns beyond the minimum do not pay (svd.md#few-columns)
     few_columns: float = 0.9
-    # of a randomized SVD: the second changes no start (svd.md#half-power)
+    # of a randomized SVD: a second one changes no start (svd.md#half-power)
     power_iterations: float = 1.0
-    # for data hardly explained: the same errors, one pass less (svd.md#half-power)
+    # for hardly explained data: the same errors, one pass less (svd.md#half-power)
     power_iterations_little: float = 0.5
     # negative mass of the spread start below which an accurate SVD is the descent (svd.md#nearly-nonnegative)
     nearly_nonnegative: float = 1e-2
-    # relative error from which the digits of single precision are enough for the SVD (svd.md#single-precision)
+    # relative error above which single precision is enough for the SVD (svd.md#single-precision)
     single_svd: float = 5e-3
 
     # -- Phase 2
 
-    # per column, of the sample that is rotated: r x r unknowns need no more (rotation.md#rotation-rows)
+    # rows per column of the sample that is rotated: r x r unknowns need no more (rotation.md#rotation-rows)
     rotation_rows: int = 20
-    # passes over X whose cost may go into rotations: on Verb more cost and bring nothing (rotation.md#rotation-budget)
+    # passes over X that rotations may cost: on Verb more cost time and gain nothing (rotation.md#rotation-budget)
     rotation_passes: float = 20.0
-    # times r³: an r x r SVD in slow flops, as measured beside products (rotation.md#rotation-budget)
+    # times r³: an r x r SVD in slow flops, measured against products (rotation.md#rotation-budget)
     svd_flops: float = 150.0
-    # iterations where the rotation decides about the minimum (Face r = 25, exact data) (rotation.md#rotation-decides)
+    # iterations where the rotation decides the minimum (Face r = 25, exact data) (rotation.md#rotation-decides)
     long_rotation: int = 100
-    # elsewhere: ends at the same errors as 100, or lower (rotation.md#rotation-decides)
+    # iterations elsewhere: the same errors as with 100, or lower (rotation.md#rotation-decides)
     short_rotation: int = 20
-    # whatever they cost (rotation.md#rotation-budget)
+    # fewest iterations, whatever they cost (rotation.md#rotation-budget)
     least_rotation: int = 5
     # relative error below which the rotation decides (rotation.md#rotation-decides)
     decides_by_error: float = 0.08
-    # negative mass of the spread start below which it does (rotation.md#rotation-decides)
+    # negative mass of the spread start below which the rotation decides (rotation.md#rotation-decides)
     decides_by_mass: float = 0.05
-    # share of the relative error that may be clipped: the error grows by 0.1 % at most (rotation.md#clipping)
+    # share of the relative error that may be clipped: the error grows by at most 0.1 % (rotation.md#clipping)
     negligible: float = 0.007
 
     # -- Phase 3, on the core
 
-    # per column of the core; with 60 Face r = 10 often finds its worse minimum (feasibility-and-core.md#core-rows)
+    # rows per column; with 60, Face r = 10 often finds its worse minimum (feasibility-and-core.md#core-rows)
     core_rows: int = 120
-    # of a product with X, below which the core stands in for it (feasibility-and-core.md#core)
+    # share of the cost of a product with X below which the core replaces X (feasibility-and-core.md#core)
     core_cost: float = 0.5
-    # relative error from which errors of the core can be told apart in single precision (svd.md#single-precision)
+    # relative error above which single precision can tell errors of the core apart (svd.md#single-precision)
     single_core: float = 0.05
-    # 40 and 250 end at the same errors, 10 on some data at larger ones (feasibility-and-core.md#path-steps)
+    # 40 and 250 end at the same errors, 10 at larger ones on some data (feasibility-and-core.md#path-steps)
     path_steps: int = 20
-    # for data hardly explained (feasibility-and-core.md#path-steps)
+    # for hardly explained data (feasibility-and-core.md#path-steps)
     path_steps_little: int = 10
     # iterations of the first descent on the core (feasibility-and-core.md#core-descent)
     core_descent: int = 50
-    # Face r = 25 arrives in 0.47 instead of 0.65 s (feasibility-and-core.md#core-descent)
+    # Face r = 25 takes 0.47 instead of 0.65 s (feasibility-and-core.md#core-descent)
     core_descent_low_rank: int = 150
-    # for data hardly explained, all of whose starts end alike (feasibility-and-core.md#core-descent)
+    # for hardly explained data, on which all starts end alike (feasibility-and-core.md#core-descent)
     core_descent_little: int = 10
-    # share of them that every candidate gets before the best one goes on (feasibility-and-core.md#core-trial)
+    # share of the iterations for every candidate before the best one continues (feasibility-and-core.md#core-trial)
     trial: float = 0.2
     # share of the error that ten iterations on the core must gain (feasibility-and-core.md#core-early-end)
     least_gain: float = 1e-4
-    # squared error over the SVD's below which the descent on the core goes on (feasibility-and-core.md#core-early-end)
+    # squared error over the SVD's below which the core descent continues (feasibility-and-core.md#core-early-end)
     near_bound: float = 1.002
-    # from the clipped least-squares solution of all rows (feasibility-and-core.md#lift)
+    # sweeps from the clipped least-squares solution of all rows (feasibility-and-core.md#lift)
     lift_sweeps: int = 5
     # of the mean Gram diagonal: gives a singular Gram matrix an inverse of few digits (feasibility-and-core.md#lift)
     lift_ridge: float = 1e-6
@@ -95,7 +95,7 @@ class Policy:
 
     # flops of a step (1 ms) up to which further starts are always tried (starts-and-minima.md#small-data-starts)
     cheap_step: float = 5e7
-    # error / bound from which they are worth their time (starts-and-minima.md#far-from-bound)
+    # error / bound above which further starts are worth their time (starts-and-minima.md#far-from-bound)
     far_from_bound: float = 10.0
     svd: SvdPolicy = field(default_factory=SvdPolicy)
 
@@ -111,32 +111,32 @@ class ExteriorOptions:
     ----------
     svd : {"auto", "exact", "krylov", "randomized"}
     power_iterations : float, optional
-        Of the randomized SVD. Default: 1; a half for data of which this rank explains little.
+        Of the randomized SVD. Default: 1; a half for data that this rank hardly explains.
     rotation : {"auto", "spread", "identity", "random"}
-        Start of Algorithm 1; "auto" tries up to `starts` of them, as many as are cheap beside X; one where there is
-        no surrogate to compare them and none can be expected to be nonnegative.
+        Start of Algorithm 1; "auto" tries up to `starts` of them, as many as are cheap compared with X; only one if
+        there is no surrogate to compare them on and none can be expected to be nonnegative.
     starts : int, optional
-        Default: "spread" and "random" for data so near to low rank that the rotation decides about the minimum, only
-        "spread" for others near to it, and for data of which this rank explains little, where all starts end alike,
-        else "identity" and "random"; beyond these "random" again.
+        Default: "spread" and "random" for data so near to low rank that the rotation decides the minimum; only
+        "spread" for other data near it, and for data that this rank hardly explains, on which all starts end alike;
+        else "identity" and "random". Further ones are "random" again.
     rotation_iterations : int, optional
-        Default: 100 where the rotation decides, else 20 or, where they cost more than 20 passes over X, fewer.
+        Default: 100 where the rotation decides, else 20, or fewer if these cost more than 20 passes over X.
     rotation_rho : float
     adaptive_rho : bool
     feasibility : {"path", "penalty", "penalty-fixed-step", "projection"}
     feasibility_options : dict, optional
-        Passed to the stage, see `enmf.exterior.feasibility`. Default: its own; half the steps of the path for data of
-        which this rank explains little.
+        Passed to the stage, see `enmf.exterior.feasibility`. Default: those of the stage; half the steps of the path
+        for data that this rank hardly explains.
     surrogate : bool or None
-        Run feasibility and `surrogate_iterations` of descent on the low-rank matrix; None: where it is cheaper.
+        Run feasibility and `surrogate_iterations` of descent on the low-rank matrix; None: if that is cheaper.
     surrogate_iterations : int, optional
-        Default: 150 for data that are nearly of low rank, 10 for data of which this rank explains little, else 50.
+        Default: 150 for data that are nearly of low rank, 10 for data that this rank hardly explains, else 50.
     sample : bool
         Rotation and surrogate work on sampled rows; False: on all rows.
     restarts : int
-        Further starts ("random") tried after a descent that was so cheap that the time does not matter (local minima of
-        the digits differ by 1 %), or that ended at more than ten times the Eckart-Young bound: such data are of low
-        rank, and the certificate says that a much better factorization may exist.
+        Further starts ("random") after a descent so cheap that the time does not matter (local minima of the digits
+        differ by 1 %), or one that ended at more than ten times the Eckart-Young bound: such data are of low rank, and
+        the certificate allows a much better factorization.
     """
 
     svd: str = "auto"
@@ -201,12 +201,12 @@ class Plan(list[Decision]):
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known about X once its spectrum is there."""
+    """What is known about X once its spectrum is computed."""
 
     relative_error: float  # of the SVD at this rank
     spread_mass: float  # negative mass of the spread start
-    exact: bool  # whether the spectrum is
-    core_cost: float  # of a product of the core with a column, over one of X
+    exact: bool  # whether the spectrum is exact
+    core_cost: float  # of a product of the core with a column, relative to one of X
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ class Effort:
     """What phases 2 and 3 do."""
 
     enough: float  # negative mass that may be clipped
-    decides: bool  # whether the rotation decides about the minimum
+    decides: bool  # whether the rotation decides the minimum
     starts: tuple[str, ...]
     surrogate: bool
     feasibility_options: dict[str, Any]
@@ -240,12 +240,12 @@ def plan_power(little: bool, options: ExteriorOptions, policy: Policy, plan: Pla
 
 
 def clippable(relative_error: float, exact: bool, policy: Policy) -> float:
-    """Negative mass that may be clipped; none of an exact spectrum, whose bound can be met to the last digit."""
+    """Negative mass that may be clipped; none for an exact spectrum, whose bound can be met to the last digit."""
     return NONE_NEGATIVE if exact else max(NONE_NEGATIVE, policy.negligible * relative_error)
 
 
 def single_precision(facts: float, threshold: float, dtype: np.dtype) -> np.dtype:
-    """Single precision from this relative error on."""
+    """Single precision above this relative error, else `dtype`."""
     return np.dtype(np.float32) if facts >= threshold else dtype
 
 
@@ -257,7 +257,7 @@ def plan_effort(facts: Facts, options: ExteriorOptions, policy: Policy, plan: Pl
     surrogate = facts.core_cost < policy.core_cost if options.surrogate is None else options.surrogate
     starts = _rotation_starts(options, near or little, decides)
     if not surrogate and not near:
-        starts = starts[:1]  # nothing compares them, and none will be nonnegative
+        starts = starts[:1]  # nothing can compare them, and none will be nonnegative
     steps = {"steps": policy.path_steps_little if little else policy.path_steps}
     usual_stage = steps if options.feasibility == "path" else {}
     usual = policy.core_descent_low_rank if near else policy.core_descent_little if little else policy.core_descent
@@ -291,7 +291,7 @@ def _describe(error: float, decides: bool, policy: Policy) -> str:
 
 
 def explain_entry(facts: Facts, options: ExteriorOptions, effort: Effort, plan: Plan) -> None:
-    """Phase 3 in words, for a plan that comes to it."""
+    """Explain phase 3, for a plan that reaches it."""
     steps = effort.feasibility_options.get("steps")
     stage = f"{options.feasibility}, {steps} steps" if steps else options.feasibility
     cost = f"{100 * facts.core_cost:.2g} % of one with X"
@@ -303,7 +303,7 @@ def explain_entry(facts: Facts, options: ExteriorOptions, effort: Effort, plan: 
     plan.note("feasibility", f"{stage}, on {core}", f"a product with it costs {cost}")
     most = effort.surrogate_iterations
     plan.note(
-        "core", f"a first descent of up to {most} iterations on it", "they cost no pass over X; then two bring it up"
+        "core", f"a first descent of up to {most} iterations on it", "they cost no pass over X; two passes lift it"
     )
 
 

@@ -4,12 +4,12 @@ softImpute-ALS (Hastie, Mazumder, Lee and Zadeh 2015) finds a local minimum with
 entries of X are filled with the current U Vᵀ; with Z = U Vᵀ + R that is ridge regression with one Gram matrix for all
 rows:
     U <- Z V (VᵀV + p I)⁻¹ ,   V <- Zᵀ U (UᵀU + q I)⁻¹ ,   Z C = U (Vᵀ C) + R C
-Weights enter as in majorization: R is divided by the largest one.
+Weights enter by majorization: R is divided by the largest one.
 
-Random numbers are drawn for the columns of X only, and U is updated first: the rows of X may come in any order, and
-those of U come in the same.
+Random numbers are drawn for the columns of X only, and U is updated first: permuting the rows of X permutes those of U
+alike.
 
-Rotation keeps U Vᵀ and the ridge (it is orthogonal), so nothing is lost by it. Feasibility then sees the observed
+Rotation, being orthogonal, preserves U Vᵀ and the ridge, so it loses nothing. Feasibility then sees the observed
 entries only: "path" (coordinate sweeps against a growing wall) or "penalty" (the paper's stage).
 """
 
@@ -42,7 +42,7 @@ SPREAD = 0.1  # size of the random part of the first factors, relative to the co
 
 @dataclass
 class Fall:
-    """The objective of the step before, and whether it has stopped falling."""
+    """The objective of the previous step, and whether it has stopped falling."""
 
     last: float = np.inf
     done: bool = False
@@ -50,7 +50,7 @@ class Fall:
 
 @dataclass(frozen=True)
 class SoftImpute(Method):
-    """softImpute-ALS as a stage of the loop; it ends when the objective falls by less than `tol` of itself."""
+    """softImpute-ALS as a stage of the loop; it ends when the objective falls by less than the share `tol`."""
 
     tol: float = 1e-3
 
@@ -92,13 +92,13 @@ STAGES: dict[str, Method] = {
 
 @dataclass(frozen=True)
 class CompletionOptions:
-    """Choices of the exterior phases of eNMC; the defaults measured best.
+    """Choices of the exterior phases of eNMC; the defaults performed best in measurements.
 
     Parameters
     ----------
     softimpute_iterations : int
     softimpute_tol : float
-        Relative fall of the objective at which softImpute-ALS ends.
+        Relative decrease of the objective below which softImpute-ALS ends.
     rotation : {"spread", "identity", "random"}
         Start of Algorithm 1.
     rotation_iterations : int
@@ -164,13 +164,13 @@ def _first_factors(X: Any, rank: int, rng: np.random.Generator) -> tuple[np.ndar
 def principal(U: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The same product as P diag(s) Qᵀ shared evenly: P sqrt(s), Q sqrt(s), each pair with a positive sum of cubes.
 
-    A sign by the values alone: that of an SVD changes with the order of the rows.
+    The sign depends on the values alone; that of an SVD changes with the order of the rows.
     """
     P, left = np.linalg.qr(U.astype(np.float64))
     Q, right = np.linalg.qr(V.astype(np.float64))
     A, s, Bt = np.linalg.svd(left @ right.T, full_matrices=False)
     root = np.sqrt(s)
-    beyond = ((0, 0), (0, U.shape[1] - len(s)))  # a rank above the sides of X has zero columns
+    beyond = ((0, 0), (0, U.shape[1] - len(s)))  # zero columns for a rank above min(n, m)
     U_new, V_new = np.pad(P @ (A * root), beyond), np.pad(Q @ (Bt.T * root), beyond)
     sign = np.where((U_new**3).sum(axis=0) + (V_new**3).sum(axis=0) < 0, -1.0, 1.0)
     return (sign * U_new).astype(U.dtype), (sign * V_new).astype(V.dtype)

@@ -1,1 +1,1 @@
-"""Linear algebra that everybody needs."""
+"""Linear algebra shared by all packages."""

@@ -3,7 +3,7 @@
 No factorization of rank r has an error below  sqrt(||X||² - s_1² - ... - s_r²)  with the true singular values.
 Computed values are too small, so the naive formula is not a bound. Ours is:
 
-exact        from the eigenvalues of the small Gram matrix, less a margin for rounding; from LAPACK's SVD where the
+exact        from the eigenvalues of the small Gram matrix, less a margin for rounding; from LAPACK's SVD if the
              remainder is so small that the Gram matrix has lost its digits.
 krylov,      With C = XᵀX, Q (m x l, orthonormal), A = QᵀCQ, B = CQ - QA and delta >= ||(I-QQᵀ)C(I-QQᵀ)||, for any t > 0
 randomized       C <= (A + BᵀB/t) (+) (delta + t) I      in the order of symmetric matrices, since
@@ -27,7 +27,7 @@ from enmf.parallel import lapack, matmul
 
 
 def bound_passes(X: Matrix, spectrum: Spectrum | None, rank: int) -> float:
-    """About how many passes with columns of this number a bound takes, given a spectrum or none."""
+    """Approximate number of passes with blocks of `rank` columns that a bound takes, given a spectrum or none."""
     if spectrum is not None and spectrum.kind == "exact":
         return 0.0
     if spectrum is None and choose_kind(X.shape, rank)[0] == "exact":
@@ -41,7 +41,7 @@ def sharpen(
 ) -> Spectrum:
     """Give an iterative spectrum a rigorous bound; a randomized one is improved by some power iterations first.
 
-    Costs 2 passes for each product with XᵀX; those of the norm estimate have few columns.
+    Costs 2 passes per product with XᵀX; those of the norm estimate have few columns.
     """
     if spectrum.kind == "exact" or spectrum.squared_norm == 0.0:
         return spectrum

@@ -6,7 +6,7 @@ by ADMM with the scaled dual Y (the paper's Y over rho):
     B = W R - Y ;  Z = B where B > 0, 0 where -1/rho <= B <= 0, B + 1/rho below        (eq. 7)
     R = C Dᵀ from the SVD  Wᵀ (Z + Y) = C S Dᵀ                                        (Procrustes)
     Y = Y + Z - W R
-W is first divided by its mean absolute entry, so that rho has no unit; rho follows the true residuals
+W is first divided by its mean absolute entry, so that rho is unit-free; rho follows the true residuals
 ||Z - W R|| and rho ||W R_new - W R||. The best R seen is returned, not the last.
 """
 
@@ -23,20 +23,20 @@ from enmf.kernels import admm
 
 STAGNATION_WINDOW = 20  # iterations over which the negative mass must fall ...
 STAGNATION_SHARE = 0.01  # ... by at least this share
-UNEVEN, STEP = 10.0, 2.0  # ratio of the residuals from which rho changes, and its factor (Boyd et al. 2011, 3.4.1)
-RHO_RANGE = 1e-3, 1e3  # beyond it one residual is rounding beside the other
-COARSE = 1e-5  # negative mass that single precision can tell from zero
+UNEVEN, STEP = 10.0, 2.0  # ratio of the residuals above which rho changes, and its factor (Boyd et al. 2011, 3.4.1)
+RHO_RANGE = 1e-3, 1e3  # beyond it one residual is rounding compared with the other
+COARSE = 1e-5  # negative mass that single precision can distinguish from zero
 NONE_NEGATIVE = 1e-13  # negative mass below this share of the total is rounding
 
 
 @dataclass(frozen=True)
 class Rotation:
-    """The rotation found, and how far it came."""
+    """The rotation found, and how far it got."""
 
     R: np.ndarray  # r x r
     start: str
     iterations: int
-    negative_mass_before: float  # share of sum |W| that is negative, without rotation, in the rows it was found on
+    negative_mass_before: float  # negative share of sum |W| without rotation, in the sampled rows
     negative_mass: float  # the same for W R
     orthogonality_error: float  # ||RᵀR - I||_F
 
@@ -95,21 +95,21 @@ class _Admm:
 
 @dataclass(frozen=True)
 class Turning:
-    """How Algorithm 1 is done.
+    """Parameters of Algorithm 1.
 
     Parameters
     ----------
     start : {"identity", "spread", "random"}
         R of iteration 0; "random" is "spread" after a random rotation of the complement of the leading direction.
     max_iter : int
-        Cap of the ADMM iterations.
+        Largest number of ADMM iterations.
     rho, adapt : float, bool
         Step of the augmented term for W of unit mean absolute entry, and whether it follows the residuals.
     dual : float
         Every entry of Y at iteration 0 (the paper's pseudo-code leaves it open; 0 is better on sparse data).
     enough : float
-        Negative mass at which the iteration ends; it also decides whether single precision will do for factors that
-        have it.
+        Negative mass at which the iteration ends; it also decides whether factors in single precision are rotated in
+        single precision.
     """
 
     start: str = "spread"
@@ -132,7 +132,7 @@ def rotate(
 ) -> Rotation:
     """Find R such that U R and V R have little negative mass.
 
-    `rng` is for the start "random"; `stop` is asked between iterations, and ends them (time limit).
+    `rng` is for the start "random"; `stop` is called between iterations and can end them (time limit).
     """
     precision = U.dtype if how.enough >= COARSE else np.float64
     W = np.ascontiguousarray(np.vstack([U, V]), dtype=precision)

@@ -35,7 +35,7 @@ def glance(X: Matrix, width: int, rng: np.random.Generator, policy: SvdPolicy = 
 
 
 def _filled(spectrum: Spectrum, width: int, rng: np.random.Generator) -> Spectrum:
-    """`width` triplets also where a sample has fewer rows: random right singular vectors, of which nothing is known."""
+    """`width` triplets even if the sample has fewer rows: the rest are random right singular vectors."""
     U, s, V = spectrum.U, spectrum.s, spectrum.V
     lacking = width - len(s)
     if lacking <= 0:
@@ -45,7 +45,7 @@ def _filled(spectrum: Spectrum, width: int, rng: np.random.Generator) -> Spectru
 
 
 def look_closer(X: Matrix, first: Spectrum, rng: np.random.Generator, policy: SvdPolicy = MEASURED) -> Spectrum:
-    """A better one from a larger sample; `first` itself where X has no more than twice its rows."""
+    """A better spectrum from a larger sample; `first` itself if X has no more than twice its rows."""
     rows = min(policy.closer_rows * len(first.s), X.shape[0] // 4)
     if rows <= 2 * first.U.shape[0]:
         return first
@@ -60,13 +60,13 @@ def _normal(rows: int, columns: int, dtype: np.dtype, rng: np.random.Generator) 
 
 
 def power(X: Matrix, first: Spectrum, iterations: float, policy: SvdPolicy = MEASURED) -> Spectrum:
-    """Power iterations from a glance at X: products with X and Xᵀ in turns; half an iteration is one product."""
+    """Power iterations from a glance at X: products with X and Xᵀ in turn; half an iteration is one product."""
     U, s, V, turn, back = first.U, first.s, first.V, None, None
     if U.shape[0] != X.shape[0]:
         XV, back = X.there_and_back(V)
         U, s, turn = thin_svd(XV)
         back = matmul(back, turn / s) if back is not None and s[-1] > policy.well_conditioned * s[0] else None  # Xᵀ U
-    left = True  # U is the newer one, and V has not turned with it yet
+    left = True  # U is newer, and V has not been rotated with it yet
     for _ in range(round(2 * iterations)):
         if left:
             V, s, turn = thin_svd(X.transpose_times(U) if back is None else back)
@@ -83,10 +83,10 @@ def refine(X: Matrix, rough: Matrix, spectrum: Spectrum, rank: int, policy: SvdP
     """Better and better spectra by block Krylov iteration from the leading right singular vectors.
 
     For data whose unconstrained optimum is (nearly) nonnegative: there it is the descent. The first spectrum comes when
-    further steps can reduce the error by no more than the share `SvdPolicy.rough`, if gains go on shrinking by the same
+    further steps can reduce the error by no more than the share `SvdPolicy.rough`, if gains keep shrinking by the same
     factor; the last when a step reduces it by less than `SvdPolicy.refined`, or when the basis has grown to
     `SvdPolicy.largest_basis` times the width. The first one is made with `rough`, which is X or X in single precision;
-    the basis then goes on in the precision of X.
+    the basis then continues in the precision of X.
     """
     width = len(spectrum.s)
     block = min(max(rank + rank // 10, 10), policy.most_block, width)
@@ -101,7 +101,7 @@ def refine(X: Matrix, rough: Matrix, spectrum: Spectrum, rank: int, policy: SvdP
     images, gram = [image], np.zeros((0, 0))
     before, last_gain, first, last_step, meets = float("inf"), 0.0, True, False, 2
     while True:
-        # of a Krylov basis: a block meets itself and its neighbours only
+        # in a Krylov basis, images of blocks are orthogonal unless they are neighbours
         new = np.vstack([matmul(in_double(image).T, in_double(images[-1])) for image in images[-meets:]])
         size = len(gram) + block
         gram = np.pad(gram, (0, block))
@@ -112,10 +112,10 @@ def refine(X: Matrix, rough: Matrix, spectrum: Spectrum, rank: int, policy: SvdP
             rest = _rest(gram, spectrum, rank)
             gain = 1.0 - rest / before if before > 0 else 0.0
             done = full or gain <= policy.refined
-            # if gains go on shrinking by q = gain / last_gain, gain q / (1 - q) is left to later steps
+            # if gains keep shrinking by q = gain / last_gain, gain q / (1 - q) is left to later steps
             left, q = gain**2 / (last_gain - gain) if last_gain > gain else float("inf"), gain / (last_gain or 1.0)
             last_gain, before = gain if before < float("inf") else 0.0, rest
-            last_step = first and left * q <= policy.rough  # the next one, probably: it needs no way back
+            last_step = first and left * q <= policy.rough  # probably the next one, which needs no product with Xᵀ
             if done or (first and left <= policy.rough):
                 yield fix_signs(_ritz(spectrum, basis[:, :size], images, gram))
                 if done:
@@ -134,13 +134,13 @@ def refine(X: Matrix, rough: Matrix, spectrum: Spectrum, rank: int, policy: SvdP
 
 
 def _rest(gram: np.ndarray, spectrum: Spectrum, rank: int) -> float:
-    """Error of this rank, by the Gram matrix of X times a basis."""
+    """Error of this rank, from the Gram matrix of X times a basis."""
     values = lapack(np.linalg.eigvalsh, gram)[::-1]
     return max(spectrum.squared_norm - float(values[:rank].sum()), 0.0) ** 0.5
 
 
 def _promoted(X: Matrix, basis: np.ndarray, size: int) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
-    """A basis of single precision in that of X, with its image and Gram matrix."""
+    """A single-precision basis in the precision of X, with its image and Gram matrix."""
     better = np.empty(basis.shape, X.dtype, order="F")
     better[:, :size] = orthonormal(basis[:, :size].astype(X.dtype))
     image = X.times(better[:, :size])
@@ -148,7 +148,7 @@ def _promoted(X: Matrix, basis: np.ndarray, size: int) -> tuple[np.ndarray, list
 
 
 def _ritz(spectrum: Spectrum, basis: np.ndarray, images: list[np.ndarray], gram: np.ndarray) -> Spectrum:
-    """As many singular triplets as `spectrum` has, from a basis and X times it."""
+    """As many singular triplets as `spectrum` has, from a basis and X times the basis."""
     width = min(len(spectrum.s), len(gram))
     values, T = lapack(np.linalg.eigh, gram)
     s, T = np.sqrt(np.maximum(values[::-1][:width], 0.0)), T[:, ::-1][:, :width]

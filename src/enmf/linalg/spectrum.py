@@ -1,4 +1,4 @@
-"""Leading singular triplets of a matrix, what they prove, and the numbers that decide how they are computed."""
+"""Leading singular triplets of a matrix, what they prove, and the tuned numbers of their computation."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ ROUNDING = 64 * np.finfo(np.float64).eps  # of ||X||², in eigenvalues; sums of 
 
 @dataclass(frozen=True)
 class SvdPolicy:
-    """Every tuned number of singular value decompositions; above each its reason and its lesson in docs/lessons."""
+    """Every tuned number of singular value decompositions; above each, its reason and its lesson in docs/lessons."""
 
     # "auto" is exact up to this smaller side: its Gram matrix costs less than a few passes (svd.md#exact-side)
     exact_side: int = 1024
     # triplets beyond the rank: fewer make the randomized subspace miss the last ones (svd.md#oversampling)
     least_oversampling: int = 10
-    # more do not change which starts are good, and every one costs a column per pass (svd.md#oversampling)
+    # more triplets do not change which starts are good, and each costs a column per pass (svd.md#oversampling)
     most_oversampling: int = 40
-    # per column, of the sample that begins a randomized SVD: worth two passes (svd.md#sampled-start)
+    # rows per column of the sample that starts a randomized SVD: worth two passes (svd.md#sampled-start)
     sampled_rows: int = 8
-    # per column, of a second sample for data of which the rank explains little (text) (svd.md#closer-rows)
+    # rows per column of a second sample for data that the rank hardly explains (text) (svd.md#closer-rows)
     closer_rows: int = 96
     # share of the error that `refine` may leave to later steps when it gives a first spectrum (svd.md#krylov)
     rough: float = 8e-4
-    # its last step reduces the error by less: the share that "global_optimum" allows (svd.md#krylov)
+    # the last step of `refine` gains less than this: the share that "global_optimum" allows (svd.md#krylov)
     refined: float = 1e-6
     # columns of the basis of `refine`, in widths: beyond, reorthogonalization costs more (svd.md#krylov-block)
     largest_basis: int = 7
@@ -37,7 +37,7 @@ class SvdPolicy:
     most_block: int = 128
     # least over largest singular value of a block whose squares keep enough digits (svd.md#gram-digits)
     well_conditioned: float = 1e-3
-    # improve a randomized SVD before it gives a bound (svd.md#bound-failure)
+    # they improve a randomized SVD before it gives a bound (svd.md#bound-failure)
     bound_power_iterations: int = 3
     # independent starts of the norm estimate (svd.md#bound-failure)
     norm_block: int = 8
@@ -99,12 +99,12 @@ def choose_kind(
     if kind == "auto":
         kind = "exact" if side <= MEASURED.exact_side else "randomized"
     if kind != "exact" and width >= side - 1:
-        kind = "exact"  # an iteration would span the whole space
+        kind = "exact"  # an iterative SVD would span the whole space
     return kind, width
 
 
 def rounding_of(X: Matrix) -> float:
-    """Rounding of sums over a side of X in double precision. Equal terms round alike, so they may add up."""
+    """Rounding of sums over a side of X in double precision. Equal terms round alike, so errors may add up."""
     return ROUNDING + max(X.shape) * float(np.finfo(np.float64).eps)
 
 
@@ -114,8 +114,8 @@ def remainders(sums: np.ndarray, whole: float, rounding: float) -> np.ndarray:
 
 
 def fix_signs(spectrum: Spectrum) -> Spectrum:
-    """The leading pair nonnegative (Perron-Frobenius), the largest entry of every other v positive; singular values of
-    rounding become zero, for their vectors are arbitrary."""
+    """Make the leading pair nonnegative (Perron-Frobenius) and the largest entry of every other v positive; singular
+    values that are rounding become zero, as their vectors are arbitrary."""
     U, V = fortran(spectrum.U), fortran(spectrum.V)
     if V.shape[1] == 0:
         return spectrum
@@ -130,7 +130,7 @@ def fix_signs(spectrum: Spectrum) -> Spectrum:
 
 @by_rows
 def _without_noise(F: np.ndarray) -> np.ndarray:
-    """Entries of the leading column that are negative by rounding become zero; in place."""
+    """Set entries of the leading column that are negative by rounding to zero; in place."""
     leading = F[:, 0]
     leading[(leading < 0) & (leading > -100.0 * float(np.finfo(F.dtype).eps))] = 0.0
     return F

@@ -1,12 +1,12 @@
 """Phase 1: the best unconstrained factors, X ~ U diag(s) Vᵀ (paper, section 4).
 
-exact        eigenvectors of the small Gram matrix, or LAPACK's SVD where the remainder is so small that the Gram matrix
+exact        eigenvectors of the small Gram matrix, or LAPACK's SVD if the remainder is so small that the Gram matrix
              has lost its digits
 krylov       ARPACK
-randomized   block power iteration with oversampling, begun on a sample of the rows (`enmf.linalg.sketch`)
+randomized   block power iteration with oversampling, started from a sample of the rows (`enmf.linalg.sketch`)
 
-Only numpy's linear algebra is used in the package, never scipy.linalg beside it: each brings a BLAS of its own with its
-own waiting threads, and alternating between the two made the rotation 17 times slower.
+The package uses only numpy's linear algebra, never scipy.linalg as well: each brings its own BLAS with its own waiting
+threads, and alternating between the two made the rotation 17 times slower.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from enmf.matrix.base import Matrix
 from enmf.matrix.factor import gather
 from enmf.parallel import lapack, matmul
 
-GRAM_DIGITS = 1e-8  # share of ||X||² below which a remainder is not taken from eigenvalues of the Gram matrix
+GRAM_DIGITS = 1e-8  # share of ||X||² below which eigenvalues of the Gram matrix do not give the remainder
 
 
 def truncated_svd(
@@ -48,7 +48,7 @@ def truncated_svd(
     ----------
     kind : {"auto", "exact", "krylov", "randomized"}
         "exact": Gram matrix of the smaller side and its eigenvectors; "krylov": ARPACK; "randomized": block power
-        iteration with oversampling, begun on a sample of the rows.
+        iteration with oversampling, started from a sample of the rows.
         "auto" is "exact" when the smaller side is at most 1024, else "randomized".
     oversampling : int, optional
         Triplets beyond `rank`; default min(rank, 40), at least 10.
@@ -59,7 +59,7 @@ def truncated_svd(
     if kind == "exact":
         return fix_signs(_exact(X, width))
     if kind == "krylov":
-        return power(X, _krylov(X, width, rng), 1)  # ARPACK's own random numbers leave rounding that has no seed
+        return power(X, _krylov(X, width, rng), 1)  # ARPACK's random numbers, which have no seed, affect rounding
     return power(X, glance(X, width, rng), power_iterations)
 
 
@@ -76,7 +76,7 @@ def _exact(X: Matrix, width: int) -> Spectrum:
     if values[-1] > MEASURED.well_conditioned**2 * values[0]:
         s = np.sqrt(values).astype(X.dtype)
         left = tall / s
-    else:  # Ritz vectors of the small side, accurate also where the Gram matrix has squared small values away
+    else:  # Ritz vectors of the small side, accurate even for values that squaring in the Gram matrix has lost
         left, s, turn = thin_svd(tall)
         small = matmul(small, turn)
     U, V = (small, left) if X.shape[0] <= X.shape[1] else (left, small)
@@ -86,7 +86,7 @@ def _exact(X: Matrix, width: int) -> Spectrum:
 def _lapack(X: Matrix, width: int) -> Spectrum:
     """The full SVD: the remainder comes from its own singular values, not from a difference."""
     X.passes += 1
-    unit = 2.0 ** np.floor(np.log2(X.squared_norm()) / 2.0)  # LAPACK's rounding depends on that of its matrix
+    unit = 2.0 ** np.floor(np.log2(X.squared_norm()) / 2.0)  # LAPACK's rounding depends on the unit of its matrix
     U, s, Vt = lapack(full_svd, X.raw().astype(np.float64) / unit)
     s *= unit
     tail = np.sqrt(np.append(np.cumsum((s**2)[::-1])[::-1], 0.0))[1:]  # entry i: error of rank i + 1
@@ -106,7 +106,7 @@ def _krylov(X: Matrix, width: int, rng: np.random.Generator) -> Spectrum:
 
     operator = scipy.sparse.linalg.LinearOperator((side, side), matvec=gram, matmat=gram, dtype=X.dtype)
     eigsh = scipy.sparse.linalg.eigsh
-    # from scipy 1.17 on its restarts have a seed
+    # since scipy 1.17 the restarts of eigsh can be seeded
     seeded = {"rng": rng} if "rng" in inspect.signature(eigsh).parameters else {}
     _, near = eigsh(operator, k=width, v0=rng.random(side).astype(X.dtype), **seeded)
     near = np.asfortranarray(near[:, ::-1])

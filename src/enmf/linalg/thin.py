@@ -1,4 +1,4 @@
-"""Decompositions of tall and thin blocks: orthonormal bases and SVDs, from Gram matrices where they keep the digits."""
+"""Decompositions of tall, thin blocks: orthonormal bases and SVDs, from Gram matrices where they keep the digits."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from enmf.matrix.factor import in_double
 from enmf.parallel import lapack, matmul
 
 LOST = 1e-12  # least over largest eigenvalue of a Gram matrix below which it has lost the digits of the singular values
-FULL = 1e-5  # the same from which its singular vectors are orthonormal to working precision
+FULL = 1e-5  # ratio above which its singular vectors are orthonormal to working precision
 
 
 def thin_svd(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Y = U diag(s) Tᵀ for a tall Y: from its Gram matrix where that keeps the digits, else from LAPACK."""
+    """Y = U diag(s) Tᵀ for a tall Y: from its Gram matrix if that keeps the digits, else from LAPACK."""
     tall = in_double(Y)
     found = _svd_by_gram(Y, tall)
     if found is None:
@@ -23,7 +23,7 @@ def thin_svd(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _svd_by_gram(Y: np.ndarray, tall: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """The same; `tall` is Y in double precision, which only the Gram matrix needs where Y is well conditioned."""
+    """U, s, Tᵀ from the Gram matrix; `tall` is Y in double precision, needed only for it if Y is well conditioned."""
     values, T = lapack(np.linalg.eigh, matmul(tall.T, tall))
     values, T = values[::-1], T[:, ::-1]
     if len(values) == 0 or values[-1] <= LOST * values[0]:
@@ -31,7 +31,7 @@ def _svd_by_gram(Y: np.ndarray, tall: np.ndarray) -> tuple[np.ndarray, np.ndarra
     s = np.sqrt(values)
     if values[-1] >= FULL * values[0]:
         return matmul(Y, (T / s).astype(Y.dtype, copy=False)), s, T
-    # orthonormal to a few digits only: once more, and put both turns together
+    # orthonormal to a few digits only: repeat, and combine both rotations
     U = matmul(tall, T / s)
     again = np.linalg.cholesky(matmul(U.T, U))
     U = matmul(U, np.linalg.inv(again).T)
@@ -50,8 +50,8 @@ def orthonormal(Y: np.ndarray) -> np.ndarray:
 def orthonormal_beside(known: np.ndarray, Y: np.ndarray) -> np.ndarray:
     """An orthonormal basis of Y (overwritten) without its part in the orthonormal `known`.
 
-    Where nothing but rounding is left of Y, as with X of a low rank, directions of no meaning take its place: they
-    must be orthogonal all the same, or singular values would be counted twice.
+    If only rounding is left of Y, as for X of low rank, meaningless directions take its place: they must still be
+    orthogonal, or singular values would be counted twice.
     """
     size = float(np.linalg.norm(Y))
     for _ in range(2):

@@ -1,1 +1,1 @@
-"""What can be minimized: one file per loss. `base.py` says what a loss has to offer."""
+"""What can be minimized: one file per loss. `base.py` defines the interface of a loss."""

@@ -1,9 +1,9 @@
-"""What a loss D(X | U Vᵀ) offers to everybody else.
+"""The interface of a loss D(X | U Vᵀ).
 
-Nobody outside a loss knows its formula: methods take half-steps, the loop asks for the value, the KKT residual for the
-sizes of the gradient, units for the degree. A loss is frozen options and no state; what it remembers about a pair of
-factors it keeps in `half.own` (hangs on one factor) and `state.joint` (hangs on both), which are emptied for it when a
-factor changes.
+No code outside a loss knows its formula: methods take half-steps, the loop asks for the value, the KKT residual for the
+sizes of the gradient, units for the degree. A loss has frozen options and no state; what it stores about a pair of
+factors is in `half.own` (depends on one factor) and `state.joint` (depends on both), which are cleared when a factor
+changes.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from enmf.matrix.measure import GradientMeasure
     from enmf.matrix.sweeps import RowSteps, Sweep
 
-# What a method may need, in words for those who are refused.
+# What a method may need, in the words of the refusal.
 NEEDS = {
     "half-step": "coordinate sweeps of one factor",
     "terms": "the positive and the negative part of the gradient",
     "normal equations": "one Gram matrix for all rows",
     "gradient steps": "projected gradient steps of single rows",
-    "products": "products of X with factors of its own",
+    "products": "products of X with its own factors",
     "residual": "products with the residual over the observed entries",
     "all rows": "all rows of U in this process",
 }
 
 
 class Loss(ABC):
-    """D(X | U Vᵀ); `half` and `state` are those of `enmf.problem.state`. A new loss has to write the abstract ones."""
+    """D(X | U Vᵀ); `half` and `state` are those of `enmf.problem.state`. A new loss implements the abstract methods."""
 
     name: ClassVar[str]
     degree: ClassVar[float]  # D(c X | c M) = c^degree D(X | M): decides how everything scales with the unit of X
@@ -48,7 +48,7 @@ class Loss(ABC):
 
     @abstractmethod
     def half_step(self, half: Any, how: Sweep) -> None:
-        """Sweeps of half.F in place while the other factor is held, then extrapolation; ends with half.changed()."""
+        """Sweep half.F in place with the other factor held fixed, then extrapolate; ends with half.changed()."""
 
     @abstractmethod
     def measure(self, half: Any) -> GradientMeasure:
@@ -63,7 +63,7 @@ class Loss(ABC):
         raise NotImplementedError
 
     def offers(self, X: Matrix) -> frozenset[str]:
-        """Which of NEEDS there is for this kind of X."""
+        """Which of NEEDS the loss offers for this kind of X."""
         return frozenset({"half-step", "all rows"})
 
     @property
@@ -72,30 +72,30 @@ class Loss(ABC):
         return self.degree
 
     def error(self, value: float) -> float:
-        """What trace, bound and target call the error: a monotone function of the value, in a unit that people know."""
+        """What trace, bound and target call the error: a monotone function of the value, in a familiar unit."""
         return value
 
     def whole(self, X: Matrix) -> float:
-        """The error by which errors are judged."""
+        """The error to which errors are relative."""
         return self.error(self.mass(X))
 
     def prepare(self, state: Any, kkt: bool) -> None:  # noqa: B027 (most losses have nothing to do)
-        """Make what the next step needs and the value, or with `kkt` the KKT residual, can be measured from."""
+        """Compute what the next step needs and what also gives the value or, with `kkt`, the KKT residual."""
 
     def rounding(self, X: Matrix, value: float) -> float:
-        """Differences from this value up to this size are rounding."""
+        """Size up to which differences from this value are rounding."""
         return float(np.finfo(X.dtype).eps) * abs(value)
 
     def accurate_value(self, state: Any) -> float:
-        """The value with all digits that a certificate prints."""
+        """The value, accurate to all digits that a certificate prints."""
         return self.value(state)
 
     def solve(self, half: Any) -> Any:
-        """The best half.F for the other factor, to optimality, by half-steps from 1."""
+        """The optimal half.F for the other factor, by half-steps from 1."""
         return half.solve_by_sweeps()
 
     def improve_scale(self, state: Any) -> None:  # noqa: B027 (most losses have nothing to do)
-        """Bring a pair that is worse than zero factors to the best multiple of itself."""
+        """Replace a pair that is worse than zero factors by its best multiple."""
 
     def has_bound(self, X: Matrix) -> bool:
         """Whether the singular values of X bound the error from below (Eckart-Young)."""

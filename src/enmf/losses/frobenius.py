@@ -1,4 +1,4 @@
-"""1/2 ||X - U Vᵀ||², over all entries or over the observed ones, each with its weight.
+"""1/2 ||X - U Vᵀ||², over all entries or over the observed ones, each times its weight.
 
 The gradient with respect to U is U VᵀV - X V, or -R V with R = W o (X - U Vᵀ) where entries are missing. How X is
 stored decides how a half-step is done (`Matrix.half_step`), not what it does.
@@ -20,7 +20,7 @@ from enmf.matrix.factor import arranged
 from enmf.matrix.measure import GradientMeasure, measure_gradient
 from enmf.matrix.sweeps import RowSteps, Sweep, gradient_steps, product_then_sweep, solve_nnls
 
-TEN_DIGITS = 1e-5  # share of ||X||² from which a difference of sums of that size has ten digits
+TEN_DIGITS = 1e-5  # share of ||X||² above which a difference of sums of that size has ten digits
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Frobenius(Loss):
         return X.squared_norm()
 
     def improve_scale(self, state: Any) -> None:
-        """U Vᵀ times the factor that brings it nearest to X, shared evenly; 0 where it points away from X."""
+        """Multiply U Vᵀ by the factor that brings it nearest to X, shared evenly; 0 if it points away from X."""
         whole, squared = state.X.squared_norm(), state.X.squared_error(state)
         if squared <= whole:
             return
@@ -78,7 +78,7 @@ class Frobenius(Loss):
         return 0.5 * float(np.finfo(X.dtype).eps) * scale
 
     def accurate_value(self, state: Any) -> float:
-        """From the products at hand where they give ten digits, else from the residual itself."""
+        """From the known products if they give ten digits, else from the residual itself."""
         X = state.X
         if X.dtype == np.float64:
             squared = X.squared_error(state)
@@ -87,7 +87,7 @@ class Frobenius(Loss):
         return 0.5 * X.squared_residual(state.U, state.V, TEN_DIGITS)
 
     def sweeper(self, half: Any) -> Callable[[Sweep], None]:
-        return partial(half.X.half_step if half.X.fused else product_then_sweep, half)  # without a frame of its own
+        return partial(half.X.half_step if half.X.fused else product_then_sweep, half)  # no additional stack frame
 
     def measure(self, half: Any) -> GradientMeasure:
         known = half.joint.get(("gradient", half.side))

@@ -1,1 +1,1 @@
-"""The only rooms that know what X is. Everything else asks a `Matrix` for products."""
+"""The only package that knows how X is stored. Everything else asks a `Matrix` for products."""

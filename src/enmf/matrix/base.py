@@ -1,4 +1,4 @@
-"""What every kind of X answers.
+"""The interface of every kind of X.
 
 Blocks of columns (factors, products) are n x r in Fortran order: one component is contiguous, and the transposed view
 is the r x n array the kernels work on.
@@ -18,19 +18,19 @@ from enmf.kernels.lanes import BLOCK
 from enmf.matrix.factor import gather, inner
 from enmf.parallel import matmul
 
-BLOCK_BYTES = 1 << 19  # of a block of rows that stays in the cache
+BLOCK_BYTES = 1 << 19  # size of a block of rows that stays in the cache
 
 Value = TypeVar("Value")
 
 
 class Ledger:
-    """How often a run has touched the data."""
+    """Number of passes of a run over the data."""
 
     passes = 0
 
 
 class Memo(dict[str, Any]):
-    """What has been computed about the data once; all views of them share it, also between threads."""
+    """What has already been computed about the data; shared by all views and threads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class Memo(dict[str, Any]):
 
 
 class once(Generic[Value]):
-    """A property that is computed when first asked for and kept in the memo of the matrix."""
+    """A property that is computed on first use and kept in the memo of the matrix."""
 
     def __init__(self, compute: Callable[[Any], Value]) -> None:
         self.compute, self.name = compute, compute.__name__
@@ -55,19 +55,19 @@ class once(Generic[Value]):
 
 
 class Matrix(ABC):
-    """An n x m matrix X seen through its products; `passes` counts how often the data were touched.
+    """An n x m matrix X seen through its products; `passes` counts the passes over the data.
 
-    Methods that take a `half` see one side of a factorization (`enmf.problem.state.Half`): its factor F, the other one
-    C, and what is known about them.
+    Methods that take a `half` see one side of a factorization (`enmf.problem.state.Half`): its factor F, the other
+    factor C, and what is known about them.
     """
 
     shape: tuple[int, int]
     dtype: np.dtype
     holds_data = True  # False: products cost no pass over data
-    complete = True  # False: entries are missing or weighted, and every row has normal equations of its own
-    fused = False  # True: it has a `half_step(half, how)` of its own; else products come first, then sweeps
+    complete = True  # False: entries are missing or weighted, and every row has its own normal equations
+    fused = False  # True: it has its own `half_step(half, how)`; else products come first, then sweeps
     has_entries = False  # True: `raw` is an ndarray with every entry
-    observed: int | None = None  # number of observed entries, where others may be missing
+    observed: int | None = None  # number of observed entries, if others may be missing
 
     def __init__(self, shape: tuple[int, int], dtype: np.dtype) -> None:
         self.shape = shape
@@ -83,31 +83,31 @@ class Matrix(ABC):
         self.ledger.passes = count
 
     def counted(self) -> Any:
-        """The same data with a ledger of its own, for another run at the same time."""
+        """The same data with a separate ledger, for a concurrent run."""
         other = copy.copy(self)
         other.ledger = Ledger()
         return other
 
     def gathered(self) -> Matrix:
-        """The same data for methods that need all rows of U and X V here."""
+        """The same data for methods that need all rows of U and X V in this process."""
         return self
 
     def totals(self, side: int) -> np.ndarray:
-        """Sum of the weights of every row (side 0) or column (side 1): the number of entries, where none is missing."""
+        """Sum of the weights of every row (side 0) or column (side 1): the number of entries if none is missing."""
         return np.full(self.shape[side], float(self.shape[1 - side]))
 
     def product(self, side: int, C: Any) -> tuple[Any, np.ndarray | None]:
-        """X C (side 0) or Xᵀ C (side 1), and Cᵀ C where it comes along for nothing."""
+        """X C (side 0) or Xᵀ C (side 1), and Cᵀ C if it comes at no extra cost."""
         return (self.times if side == 0 else self.transpose_times)(C), None
 
     # The half-step, and what is measured between half-steps -----------------------------------------------------------
 
     def wall(self, half: Any, relative: float) -> float:
-        """A wall in the unit of the Gram matrix from one relative to its mean diagonal entry."""
+        """A wall relative to the mean Gram diagonal, converted to the unit of the Gram matrix."""
         return relative * float(np.diag(half.other.gram).mean())
 
     def terms(self, half: Any) -> tuple[Any, Any]:
-        """The two nonnegative parts of the gradient of half.F: it is the second one less the first."""
+        """The two nonnegative parts of the gradient with respect to half.F: second minus first."""
         penalty, F = half.penalty, half.F
         G, _ = penalty.normal(half.other.gram, None)
         model = matmul(F, G)
@@ -118,11 +118,11 @@ class Matrix(ABC):
         return half.normal()
 
     def prepare(self, state: Any, kkt: bool) -> None:
-        """Make the product that the next step needs, so that measuring costs nothing."""
+        """Compute the product that the next step needs, so that measuring costs nothing."""
         _ = state.halves[0].product
 
     def squared_error(self, state: Any) -> float:
-        """||X - U Vᵀ||² from the products at hand when that keeps enough digits, else from the residual."""
+        """||X - U Vᵀ||² from the known products if that keeps enough digits, else from the residual."""
         rows, columns = state.halves
         cross = state.joint.get("cross")
         if cross is None:
@@ -136,11 +136,11 @@ class Matrix(ABC):
         return squared_error >= safe_share(self.dtype) * self.squared_norm()
 
     def half_step_flops(self, rank: int) -> float:
-        """Rough cost of a half-step of both factors."""
+        """Rough cost of half-steps of both factors."""
         return 2.0 * rank * self.cost_per_column + 4.0 * (self.shape[0] + self.shape[1]) * rank**2
 
     def measuring_flops(self, rank: int) -> float:
-        """Rough cost of a KKT residual when the products are at hand."""
+        """Rough cost of a KKT residual when the products are known."""
         return 2.0 * (self.shape[0] + self.shape[1]) * rank**2
 
     # Products ---------------------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ class Matrix(ABC):
         return self.transpose_times(self.times(Q))
 
     def gram_times_in_double(self, Q: np.ndarray) -> np.ndarray:
-        """The same with the arithmetic of double precision, whatever that of X: for what has to be rigorous."""
+        """Xᵀ (X Q) in double precision arithmetic, whatever the dtype of X: for results that must be rigorous."""
         if self.dtype == np.float64:
             return self.gram_times(Q)
         self.passes += 2
@@ -170,22 +170,22 @@ class Matrix(ABC):
         raise TypeError(f"{type(self).__name__} has no products in double precision")
 
     def there_and_back(self, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """X Q, and Xᵀ (X Q) where it comes with it for little."""
+        """X Q, and Xᵀ (X Q) if it comes at little extra cost."""
         return self.times(Q), None
 
     @property
     def narrow(self) -> bool:
-        """Whether rows are many and so short that a block of them stays in the cache.
+        """Whether there are many rows, so short that a block of them stays in the cache.
 
-        Dense data in C order then allow one pass; the path of a run depends on the shape alone, not on how X is stored.
+        Dense data in C order then allow one pass; what a run does depends on the shape alone, not on how X is stored.
         """
         n, m = self.shape
         return n >= 4 * m and BLOCK * m * self.dtype.itemsize <= BLOCK_BYTES
 
     @property
     def allows_one_pass(self) -> bool:
-        """Whether U is better swept together with its products than after an X V of its own: `DenseMatrix.half_step`
-        then reads X once, and workers that have X are sent one message."""
+        """Whether U is better swept together with its products than after a separate X V: `DenseMatrix.half_step` then
+        reads X once, and workers that hold X are sent one message."""
         return False
 
     def squared_norm(self) -> float:
@@ -197,7 +197,7 @@ class Matrix(ABC):
         return self._compute_squared_norm()
 
     def sample_rows(self, count: int, rng: np.random.Generator) -> Matrix:
-        """A matrix of `count` or fewer rows S such that SᵀS has the expectation XᵀX, drawn by their squared norm."""
+        """A matrix S of at most `count` weighted rows, drawn by their squared norm, such that E[SᵀS] = XᵀX."""
         index, weight = draw(self.row_squares(), count, rng)
         return self._rows(index, weight.astype(self.dtype))
 
@@ -209,17 +209,17 @@ class Matrix(ABC):
     def squared_residual(self, U: np.ndarray, V: np.ndarray, share: float = 1e-11) -> float:
         """||X - U Vᵀ||_F² from the residual itself, so that a tiny error keeps its digits.
 
-        Where that takes all n m entries of a sparse or masked X, they are looked at below this `share` of ||X||² only.
+        If that takes all n m entries of a sparse or masked X, it is done only below this `share` of ||X||².
         """
         self.passes += self.holds_data
         return self._squared_residual(U, V, share)
 
     def zeros(self, rank: int) -> Any:
-        """A U of zeros, where U belongs."""
+        """A U of zeros, in the form this matrix works with."""
         return np.zeros((self.shape[0], rank), self.dtype, order="F")
 
     def own(self, U: Any) -> Any:
-        """U (n x r) as this matrix likes to have it: in Fortran order, or with its blocks."""
+        """U (n x r) in the form this matrix works with: in Fortran order, or with its blocks."""
         return np.asfortranarray(U, dtype=self.dtype)
 
     def public(self, U: Any) -> Any:
@@ -231,16 +231,16 @@ class Matrix(ABC):
     def cost_per_column(self) -> float:
         """Cost of X times one column, in flops of a dense product that takes as long.
 
-        All choices of how much work to do between passes rest on it. It depends on the values of X, not on how they
-        are stored: a matrix gives the same result dense and sparse.
+        It decides how much work is done between passes. It depends on the values of X, not on how they are stored: a
+        matrix gives the same result dense and sparse.
         """
 
     def raw(self) -> Any:
-        """The ndarray or CSR array behind, for other libraries; never to be changed."""
+        """The underlying ndarray or CSR array, for other libraries; not to be modified."""
         raise TypeError(f"{type(self).__name__} has no plain array")
 
     def pick(self, index: np.ndarray) -> Any:
-        """These rows, in increasing order, as an ndarray or CSR array; never to be changed."""
+        """These rows, in increasing order, as an ndarray or CSR array; not to be modified."""
         return self._rows(index, np.ones(len(index), self.dtype)).raw()
 
     @abstractmethod
@@ -271,8 +271,8 @@ class Matrix(ABC):
 def draw(squares: np.ndarray, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Systematic sample with probability p proportional to `squares`: indices (each once), and weights 1/sqrt(count p).
 
-    Rows F[index] times their weights have the sum of squares of F in expectation. Large rows are drawn more than once,
-    and count as one; where that would leave a handful, see `certain`.
+    Rows F[index] times their weights have the sum of squares of F in expectation. Large rows are drawn more than once
+    but listed once; if that would leave only a handful, see `certain`.
     """
     sizes, count = certain(squares, count)
     edges = np.cumsum(sizes)
@@ -286,8 +286,7 @@ def draw(squares: np.ndarray, count: int, rng: np.random.Generator) -> tuple[np.
 def certain(squares: np.ndarray, count: int) -> tuple[np.ndarray, int]:
     """Sizes by which `count` rows are drawn, and how many: heavy tails must not leave a sample of a few rows.
 
-    Where a few rows would be drawn again and again their sizes are capped, such that each of them is drawn once, with
-    weight 1.
+    If a few rows would be drawn repeatedly, their sizes are capped so that each of them is drawn once, with weight 1.
     """
     total = float(squares.sum())
     if not repeats(squares, total, count):
@@ -297,9 +296,9 @@ def certain(squares: np.ndarray, count: int) -> tuple[np.ndarray, int]:
 
 
 def repeats(squares: np.ndarray, total: float, count: int) -> bool:
-    """Whether most of the draws would fall on rows that were drawn before; the `count` largest tell.
+    """Whether most of the draws would fall on rows that were drawn before, judging by the `count` largest.
 
-    Samples of X have eight rows a column: with fewer than an eighth of them left, they do not span its columns.
+    Samples of X have eight rows per column: with fewer than an eighth of them left, they do not span its columns.
     """
     return float(np.maximum(squares * (count / total) - 1.0, 0.0).sum()) > 7 * count / 8
 
@@ -307,7 +306,7 @@ def repeats(squares: np.ndarray, total: float, count: int) -> bool:
 def largest_size(leading: np.ndarray, total: float, count: int) -> tuple[float, int]:
     """The cap c with  sum min(squares, c) = count c,  from the `count` largest squares, decreasing.
 
-    Where fewer rows than `count` are nonzero all of them are drawn.
+    If fewer than `count` rows are nonzero, all of them are drawn.
     """
     nonzero = int(np.count_nonzero(leading))
     if nonzero < count:
@@ -319,7 +318,7 @@ def largest_size(leading: np.ndarray, total: float, count: int) -> tuple[float, 
 
 
 def sample(F: Any, count: int, rng: np.random.Generator) -> np.ndarray:
-    """At most `count` weighted rows of F, or F itself where that has less than twice as many."""
+    """At most `count` weighted rows of F, or F itself if it has less than twice as many."""
     if len(F) < 2 * count:
         return gather(F)
     if hasattr(F, "home"):
@@ -330,7 +329,7 @@ def sample(F: Any, count: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def dense_squared_residual(block: np.ndarray, U: np.ndarray, V: np.ndarray, work: np.ndarray | None = None) -> float:
-    """||block - U Vᵀ||² in double precision; overwrites nothing but the first rows of `work`."""
+    """||block - U Vᵀ||² in double precision; overwrites only the first rows of `work`."""
     out = None if work is None else work[: len(block)]
     difference = np.matmul(U.astype(np.float64), V.T.astype(np.float64, copy=False), out=out)
     np.subtract(block, difference, out=difference)
@@ -346,6 +345,6 @@ def safe_share(dtype: np.dtype) -> float:
 def product_cost(n: int, m: int, nonzeros: int) -> float:
     """Flops of a dense product that takes as long as the faster of the dense and the sparse one.
 
-    Entries gathered one by one cost eight times as much as in a dense product (measured: 7 against 60 GF/s).
+    An entry gathered individually costs eight times as much as in a dense product (measured: 7 against 60 GF/s).
     """
     return 2.0 * min(n * m, 8.0 * nonzeros)

@@ -14,7 +14,7 @@ from enmf.matrix.base import Matrix, dense_squared_residual, once, product_cost
 from enmf.matrix.factor import row_blocks
 from enmf.matrix.sweeps import Sweep, product_then_sweep
 
-PARTS = 16  # of the rows, whatever the number of threads; each has its own sums
+PARTS = 16  # into which the rows are split, whatever the number of threads; each has its own sums
 
 
 class DenseMatrix(Matrix):
@@ -27,7 +27,7 @@ class DenseMatrix(Matrix):
 
     @once
     def _survey(self) -> tuple[np.ndarray, int]:
-        """Squared norms of the rows, and the number of entries that are not zero: one look at X for both."""
+        """Squared norms of the rows and the number of nonzero entries, from one pass over X."""
         n, m = self.shape
         squares, nonzeros = np.empty(n), np.empty(n, np.int64)
         if self.array.flags.c_contiguous:
@@ -66,7 +66,7 @@ class DenseMatrix(Matrix):
         return self.narrow and self.array.flags.c_contiguous
 
     def half_step(self, half: Any, how: Sweep) -> None:
-        """Where rows are short, X is read once for X V, the sweeps of U, and the products Xᵀ U and Uᵀ U that follow."""
+        """If rows are short, X is read once for X V, the sweeps of U, and the products Xᵀ U and Uᵀ U that follow."""
         if half.side == 1 or half.knows_product or how.wall != np.inf or not self.allows_one_pass:
             product_then_sweep(half, how)
             return
@@ -100,7 +100,7 @@ class DenseMatrix(Matrix):
     def _squared_residual(self, U: np.ndarray, V: np.ndarray, share: float) -> float:
         V64 = V.astype(np.float64, copy=False)
         slices = row_blocks(*self.shape)
-        work = np.empty((slices[0].stop, self.shape[1]))  # one for all: fresh memory costs as much as the product
+        work = np.empty((slices[0].stop, self.shape[1]))  # shared by all: fresh memory costs as much as the product
         return sum(dense_squared_residual(self.array[rows], U[rows], V64, work) for rows in slices)
 
     def gram(self) -> np.ndarray:

@@ -1,8 +1,8 @@
 """Factors, and other arrays with n rows, wherever their rows are.
 
 A factor is an ndarray of n x r numbers, or rows that live with the blocks of X (`enmf.distributed.rows.RowBlocks`),
-which have a `home`. The functions here take both, so that nobody else has to ask which one it is. Rows elsewhere are
-worked on there: nothing of length n travels unless `gather` asks for it.
+which have a `home`. The functions here accept both, so that no other code has to distinguish them. Rows elsewhere are
+processed there: nothing of length n is transferred unless `gather` asks for it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 class WorkersLost(RuntimeError):
     """No worker is left to resume with. `V` is the last one of the run, None before the first one.
 
-    `U` is None where its rows lived with the workers. V determines it: `factorize` with init=(None, V) resumes.
+    `U` is None if its rows lived with the workers. V determines it: `factorize` with init=(None, V) resumes.
     """
 
     U: np.ndarray | None = None
@@ -25,12 +25,12 @@ class WorkersLost(RuntimeError):
 
 
 def home_of(*arguments: Any) -> Any:
-    """Where the rows of the arguments live; None where all of them are plain arrays."""
+    """Where the rows of the arguments live; None if all of them are plain arrays."""
     return next((a.home for a in arguments if hasattr(a, "home")), None)
 
 
 def by_rows(function: Callable[..., Any]) -> Callable[..., Any]:
-    """For a function that makes each row of its result from that row of its arguments, and from small arguments."""
+    """Decorator for a function that makes each row of its result from that row of its arguments and small arguments."""
 
     @functools.wraps(function)
     def called(*arguments: Any) -> Any:
@@ -41,19 +41,19 @@ def by_rows(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def total(function: Callable[..., Any], *arguments: Any) -> Any:
-    """function(*arguments), a sum over the rows: the sum of those of the parts where the rows live elsewhere."""
+    """function(*arguments), a sum over the rows; summed over the parts if the rows live elsewhere."""
     home = home_of(*arguments)
     return function(*arguments) if home is None else home.total(_call, function, *arguments)
 
 
 def collect(function: Callable[..., Any], *arguments: Any) -> list[Any]:
-    """function(*arguments) of every part of the rows; of one part where they are here."""
+    """function(*arguments) of every part of the rows; a single part if they are in this process."""
     home = home_of(*arguments)
     return [function(*arguments)] if home is None else home.collect(_call, function, *arguments)
 
 
 def change(function: Callable[..., None], F: Any, *arguments: Any) -> None:
-    """function(first, F, *arguments) changes F in place; `first` is the number of the first row it gets."""
+    """Change F in place by function(first, F, *arguments); `first` is the number of the first row it gets."""
     if not hasattr(F, "home"):
         function(0, F, *arguments)
     else:
@@ -61,17 +61,17 @@ def change(function: Callable[..., None], F: Any, *arguments: Any) -> None:
 
 
 def gather(F: Any) -> np.ndarray:
-    """All rows here."""
+    """All rows, in this process."""
     return F.gather() if hasattr(F, "home") else F
 
 
 def here(F: Any) -> np.ndarray | None:
-    """F itself, or None where its rows live elsewhere."""
+    """F itself, or None if its rows live elsewhere."""
     return None if hasattr(F, "home") else F
 
 
 def snapshot(F: Any) -> Any:
-    """F as others may see it: read only, or what its rows are now where they live elsewhere."""
+    """F for others to see: read only or, if its rows live elsewhere, their current version."""
     if hasattr(F, "home"):
         return F.copy()
     view = F.view()
@@ -80,7 +80,7 @@ def snapshot(F: Any) -> Any:
 
 
 def copied(F: Any, place: Any = None) -> Any:
-    """A copy of F, in the `place` of an earlier one if there is one: fresh memory costs more than the copy."""
+    """A copy of F, in the `place` of an earlier copy if given: fresh memory costs more than the copy."""
     if place is None or hasattr(F, "home"):
         return F.copy(order="F")
     np.copyto(place, F)
@@ -131,7 +131,7 @@ def beside(*arrays: np.ndarray) -> np.ndarray:
 @by_rows
 def arranged(F: np.ndarray, order: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """Columns in this order, each times its scale."""
-    out = F.T[order].T  # in Fortran order, and the only copy
+    out = F.T[order].T  # the only copy, in Fortran order
     out *= scale
     return out
 

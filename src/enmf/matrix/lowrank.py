@@ -1,8 +1,8 @@
 """X = A Bᵀ kept as its two thin factors: products cost O((n + m) l r) and no pass over data.
 
 A half-step sees it through Aᵀ U and Bᵀ V (l x r): X V = A (Bᵀ V). A block of rows of A gives its part of X V, its rows
-of U are swept, and its part of Aᵀ U is added while all of them are in the cache (`enmf.kernels.core`); B and V alike.
-No array of the size of U but U itself is made.
+of U are swept, and its part of Aᵀ U is added while all of them are in the cache (`enmf.kernels.core`); likewise B and
+V. No array of the size of U is allocated.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from enmf.matrix.factor import inner
 from enmf.matrix.sweeps import Sweep, product_then_sweep
 from enmf.parallel import matmul
 
-PARTS = 16  # of the rows, whatever the number of threads; each has its own sums
-LARGE_RANK = 128  # above it products and sweeps are long enough for calls of their own
+PARTS = 16  # into which the rows are split, whatever the number of threads; each has its own sums
+LARGE_RANK = 128  # above it products and sweeps are long enough for separate calls
 
 
 class LowRankMatrix(Matrix):

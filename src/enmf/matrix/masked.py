@@ -1,10 +1,10 @@
-"""X of which some entries are missing, others weighted: the only room that knows the pattern.
+"""X with missing or weighted entries: the only module that knows the pattern.
 
     ||X||² = sum of w x² over the observed entries,   R = W o (X - U Vᵀ),   products R V and Rᵀ U
 
-Each orientation (rows, columns) describes a row from its cheaper side. Where most entries are missing, by the observed
-ones. Where most are present, by the missing ones: the products of a base matrix with zeros at the missing entries are
-taken in full, and corrected on the missing pattern. Memory is O(observed entries), or O(n m) where X came dense.
+Each orientation (rows, columns) stores a row in the cheaper way. If most entries are missing, by the observed ones. If
+most are present, by the missing ones: the products of a base matrix with zeros at the missing entries are computed in
+full and corrected on the missing pattern. Memory is O(observed entries), or O(n m) if X was given dense.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from enmf.matrix.sparse import SparseMatrix
 from enmf.matrix.sweeps import RowSteps, Sweep, extrapolate
 
 SWEEPS = 20  # coordinate sweeps that find the support of an exact solution
-MOSTLY_PRESENT = 1.0 / 3.0  # share of missing entries up to which the full products pay
+MOSTLY_PRESENT = 1.0 / 3.0  # share of missing entries up to which full products pay off
 
 
 @dataclass(frozen=True)
@@ -121,10 +121,10 @@ class MaskedMatrix(Matrix):
         self.run(kernel, side, half.F, half.other.F, half.penalty.per_row(side.length), *arguments)
 
     def wall(self, half: Any, relative: float) -> float:
-        return relative  # every row has it relative to its own Gram matrix
+        return relative  # every row applies it relative to its own Gram matrix
 
     def residual(self, half: Any) -> np.ndarray:
-        """R C for this half: R V or Rᵀ U. Both hang on both factors; the squared error comes along."""
+        """R C for this half: R V or Rᵀ U. Both depend on both factors; this also yields the squared error."""
         key = ("residual", half.side)
         if key not in half.joint:
             half.joint[key], errors = self.residual_times(self.sides(half), half.F, half.other.F)
@@ -152,7 +152,7 @@ class MaskedMatrix(Matrix):
         squared = state.joint["squared"]
         if self.base is None:
             return squared
-        # the products of the base add and take away numbers of this size
+        # the products of the base add and subtract numbers of this size
         size = max(self.squared_norm(), inner(rows.gram, columns.gram))
         lost = squared < safe_share(self.dtype) * size
         return self.squared_residual(rows.F, columns.F) if lost else squared
@@ -170,7 +170,7 @@ class MaskedMatrix(Matrix):
     def solve_rows(self, V: np.ndarray, ridge: np.ndarray) -> np.ndarray:
         """argmin over U >= 0 for this V, row by row, exact to rounding; rows without observations become zero.
 
-        It depends on X and V alone, so that `transform` gives what `fit_transform` gave.
+        The result depends on X and V alone, so that `transform` returns what `fit_transform` did.
         """
         V64 = np.asfortranarray(V, dtype=np.float64)
         U = np.zeros((self.shape[0], V.shape[1]), order="F")
@@ -216,14 +216,14 @@ class MaskedMatrix(Matrix):
             return total
         rough = total + float(partial[based].sum())
         if self.dtype == np.float32:
-            share = 1.0  # the products of the base are those of single precision
-        size = max(self.squared_norm(), float(np.vdot(U64.T @ U64, V64.T @ V64)))  # of what was added and taken away
+            share = 1.0  # the products of the base are in single precision
+        size = max(self.squared_norm(), float(np.vdot(U64.T @ U64, V64.T @ V64)))  # of what was added and subtracted
         if rough > share * size or self.shape[0] * self.shape[1] > 1e9:
             return rough
         return total + sum(self._block_residual(rows, U64, V64) for rows in row_blocks(*self.shape))
 
     def _block_residual(self, rows: slice, U: np.ndarray, V: np.ndarray) -> float:
-        """sum of w (x - u vᵀ)² over a few rows of the base, missing entries left out."""
+        """sum of w (x - u vᵀ)² over a few rows of the base, without the missing entries."""
         assert self.base is not None
         block: Any = self.base.raw()[rows]
         D = (block.toarray() if sp.issparse(block) else block) - U[rows] @ V.T
@@ -277,7 +277,7 @@ def from_observed(csr: sp.csr_array, weights: np.ndarray | None = None) -> Maske
 
 
 def from_dense(array: np.ndarray, missing: np.ndarray) -> MaskedMatrix:
-    """A dense matrix and a boolean matrix of the same shape that says which entries are missing."""
+    """A dense matrix, and a boolean matrix of the same shape that marks the missing entries."""
     count = int(missing.sum())
     if count > MOSTLY_PRESENT * array.size:
         rows, columns = np.nonzero(~missing)
@@ -287,7 +287,7 @@ def from_dense(array: np.ndarray, missing: np.ndarray) -> MaskedMatrix:
     for A, M in ((filled, missing), (filled.T, missing.T)):
         lacking = M.sum(axis=1)
         based = lacking <= MOSTLY_PRESENT * A.shape[1]
-        rows, columns = np.nonzero(based[:, None] == M)  # missing entries of a based row, observed ones of another
+        rows, columns = np.nonzero(based[:, None] == M)  # missing entries of based rows, observed ones of others
         a = np.where(based[rows], -1, 1).astype(array.dtype)
         t = np.where(based[rows], 0, A[rows, columns]).astype(array.dtype)
         indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(A)))]).astype(np.int64)
@@ -304,12 +304,12 @@ def from_sparse(csr: sp.csr_array, missing: sp.csr_array, weights: np.ndarray | 
     """
     gaps, stored = (sp.coo_array(S) for S in (missing, csr))
     w = np.ones_like(csr.data) if weights is None else weights.astype(csr.dtype)
-    other = w != 1  # stored entries whose weight the base does not know
+    other = w != 1  # stored entries whose weight the base does not contain
     a = np.concatenate([np.full(gaps.nnz, -1, csr.dtype), w[other] - 1])
     t = np.concatenate([np.zeros(gaps.nnz, csr.dtype), (w[other] - 1) * csr.data[other]])
     places = [np.concatenate([g, s[other]]) for g, s in zip(gaps.coords, stored.coords)]
     corrections = sp.csr_array((np.ones(len(a)), tuple(places)), shape=csr.shape)
-    first = np.argsort(places[0].astype(np.int64) * csr.shape[1] + places[1])  # into the order of the CSR form
+    first = np.argsort(places[0].astype(np.int64) * csr.shape[1] + places[1])  # into CSR order
     a, t = a[first], t[first]
     sides = []
     for axis, (indptr, indices, order) in enumerate(_orientations(corrections)):

@@ -29,7 +29,7 @@ def measure_gradient(F: Any, G: np.ndarray, B: Any) -> GradientMeasure:
 
 
 def measure_rows(F: np.ndarray, G: np.ndarray, B: np.ndarray) -> GradientMeasure:
-    """The same for rows that are here."""
+    """Measure F G - B for rows in this process."""
     n, r = F.shape
     partial = np.empty((-(-n // BLOCK), r + gradient.EXTRAS))
     bounds = parallel.even_bounds(n, 2.0 * r * r, BLOCK)

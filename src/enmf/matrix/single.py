@@ -1,4 +1,4 @@
-"""X in single precision, for what comes before the descent: products convert X as they go.
+"""X in single precision, for the phases before the descent: products convert X on the fly.
 
 A block of rows of a dense X is converted in the cache and used at once, for X V, for Xᵀ U, or for both. A sparse X
 converts each value it reads. Nothing of the size of X is stored.
@@ -13,13 +13,13 @@ from enmf.matrix.base import Matrix
 from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.sparse import SparseMatrix
 
-PARTS = 8  # of these rows, whatever the number of threads; each has its own sums
+PARTS = 8  # into which the rows are split, whatever the number of threads; each has its own sums
 HEIGHT = 128  # rows of the stored array that are converted together
-SAFE = 1e-15, 1e15  # norms of X whose products, and theirs with Xᵀ, single precision can hold
+SAFE = 1e-15, 1e15  # range of ||X|| in which single precision can hold products with X, and theirs with Xᵀ
 
 
 def in_single(X: Matrix) -> Matrix:
-    """X in single precision, sharing its data and its count of passes; X itself where that is not possible."""
+    """X in single precision, sharing its data and its count of passes; X itself if that is not possible."""
     if X.dtype != np.float64 or not SAFE[0] < np.sqrt(X.squared_norm()) < SAFE[1]:
         return X
     if isinstance(X, DenseMatrix):
@@ -79,7 +79,7 @@ def _along(A: np.ndarray, C: np.ndarray) -> np.ndarray:
 
 
 def _across(A: np.ndarray, D: np.ndarray, C: np.ndarray | None = None) -> np.ndarray:
-    """Aᵀ Dᵀ (m x k) for A (n x m) and D (k x n), which becomes C Aᵀ first where a C (k x m) is given."""
+    """Aᵀ Dᵀ (m x k) for A (n x m) and D (k x n), which is first set to C Aᵀ if a C (k x m) is given."""
     n, m = A.shape
     height = -(-n // (PARTS * HEIGHT)) * HEIGHT
     sums = np.empty((-(-n // height), len(D), m), np.float32)

@@ -12,13 +12,13 @@ from enmf.kernels import sparse as kernels
 from enmf.matrix.base import Matrix, dense_squared_residual, once, product_cost
 from enmf.matrix.factor import row_blocks
 
-BLOCK_ROWS = 8192  # rows of X in a block of Xᵀ, at most: as many of U stay in the cache
-LEAST_BLOCKS = 8  # so that several threads can make them
-LEAST_ENTRIES = 8  # of a row of Xᵀ in a block, on average
+BLOCK_ROWS = 8192  # most rows of X in a block of Xᵀ: as many rows of U stay in the cache
+LEAST_BLOCKS = 8  # fewest blocks, so that several threads can build them
+LEAST_ENTRIES = 8  # fewest entries of a row of Xᵀ per block, on average
 
 
 class Blocks(NamedTuple):
-    """A sparse matrix by blocks of its columns, as the kernels see it."""
+    """A sparse matrix in blocks of its columns, as the kernels see it."""
 
     starts: np.ndarray  # blocks x (rows + 1)
     indices: np.ndarray
@@ -38,7 +38,7 @@ class SparseMatrix(Matrix):
 
     @once
     def transposed(self) -> Blocks:
-        """Xᵀ: the one copy of the data that is kept, so that both products run along rows."""
+        """Xᵀ, the only copy of the data: it lets both products run along rows."""
         X = self.csr
         n, m = X.shape
         height = max(min(BLOCK_ROWS, -(-n // LEAST_BLOCKS)), LEAST_ENTRIES * n * m // max(X.nnz, 1), 1)
@@ -70,13 +70,13 @@ class SparseMatrix(Matrix):
         return _product(self.transposed, _product(self.plain, Q, double), double)
 
     def _compute_squared_norm(self) -> float:
-        return float(self._row_squares.sum())  # never by BLAS: its threads would spin beside the first phases
+        return float(self._row_squares.sum())  # not by BLAS: its threads would spin during the first phases
 
     def row_squares(self) -> np.ndarray:
         return self._row_squares
 
     @once
-    def _row_squares(self) -> np.ndarray:  # samples are drawn by them, twice of text
+    def _row_squares(self) -> np.ndarray:  # samples are drawn by them, twice for text
         squares = np.empty(self.shape[0])
         indptr, data = self.csr.indptr, self.csr.data
         parallel.run(kernels.row_squares, parallel.balanced_bounds(indptr, 2.0), indptr, data, squares)
@@ -97,7 +97,7 @@ class SparseMatrix(Matrix):
         total = float(partial.sum()) + product
         if total > share * self.squared_norm() or self.shape[0] * self.shape[1] > 1e9:
             return max(total, 0.0)
-        # Nearly exact: the sum above has cancelled, so look at the entries themselves, a few rows at a time.
+        # Nearly exact: the sum above has cancelled, so use the entries themselves, a few rows at a time.
         return sum(dense_squared_residual(self.csr[rows].toarray(), U64[rows], V64) for rows in row_blocks(*self.shape))
 
     def gram(self) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Whether the indices of a scipy sparse matrix lie inside of it."""
+"""Whether the indices of a scipy sparse matrix lie inside it."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import scipy.sparse as sp
 
 
 def as_csr(S: Any) -> sp.csr_array:
-    """Any scipy sparse matrix in CSR form (a new object, shared arrays where it is one), its structure checked."""
+    """Any scipy sparse matrix in CSR form (a new object that shares the arrays of a CSR one), its structure checked."""
     check_structure(S)
     csr = sp.csr_array(S)
     if S.format not in ("csr", "csc", "bsr", "coo"):
-        check_structure(csr)  # made from lists, which nobody has checked
-    csr.prune()  # entries behind the last row belong to nobody
+        check_structure(csr)  # built from lists, which are still unchecked
+    csr.prune()  # entries after the last row belong to no row
     return csr
 
 
 def check_structure(S: Any) -> None:
-    """Raise ValueError unless all indices of a scipy sparse matrix lie inside of it.
+    """Raise ValueError unless all indices of a scipy sparse matrix lie inside it.
 
-    Compiled code, ours and scipy's, reads and writes wherever they point to, so this comes before any use. One pass
+    Compiled code, ours and scipy's, reads and writes wherever they point, so this comes before any use. One pass
     over the indices.
     """
     if S.format == "coo":
@@ -57,10 +57,10 @@ def _check_inside(
     outside = np.flatnonzero((index < 0) | (index >= length))
     first = outside[0] if indptr is None else np.searchsorted(indptr, outside[0], side="right") - 1
     raise _broken(
-        f"{len(outside)} of {stored} {name} indices lie outside of 0..{length - 1}, the first is {index[outside[0]]} "
+        f"{len(outside)} of {stored} {name} indices lie outside 0..{length - 1}, the first is {index[outside[0]]} "
         f"at {other} {first}"
     )
 
 
 def _broken(problem: str) -> ValueError:
-    return ValueError(f"the sparse matrix is damaged: {problem}. Build it anew from rows, columns and values")
+    return ValueError(f"the sparse matrix is damaged: {problem}. Rebuild it from rows, columns and values")

@@ -1,8 +1,8 @@
-"""One factor while the other one is held: coordinate sweeps, which a half-step consists of, and the exact solution.
+"""One factor with the other one held fixed: the coordinate sweeps that make up a half-step, and the exact solution.
 
     min over F >= 0 of 1/2 <F, F G> - <F, B>,    with F = U: G = VᵀV, B = X V
 
-by `enmf.kernels.sweep`, several sweeps while they still make progress, against a wall that may be soft, then
+by `enmf.kernels.sweep`: several sweeps while they still make progress, against a wall that may be soft, followed by
 extrapolation  F <- max(0, F + beta (F - old)).
 """
 
@@ -20,11 +20,11 @@ from enmf.kernels.sweep import extrapolate_columns, sweep
 from enmf.matrix.factor import by_rows, change, row_blocks
 
 SUPPORT_SWEEPS = 20  # coordinate sweeps that find the support
-AT_ONCE = 1 << 22  # numbers of F that are solved for in double precision at a time
+AT_ONCE = 1 << 22  # entries of F solved for at a time in double precision
 
 
 class Momentum(NamedTuple):
-    """Extrapolation of a factor: F becomes max(0, F + beta (F - old)), and `old` what F was."""
+    """Extrapolation of a factor: F becomes max(0, F + beta (F - old)), and `old` the previous F."""
 
     old: Any
     beta: float
@@ -33,9 +33,9 @@ class Momentum(NamedTuple):
 class Sweep(NamedTuple):
     """What a half-step does to its factor."""
 
-    sweeps: int = 1  # at most
-    progress: float = 0.0  # they end when one changes the factor by less than this share of the first
-    wall: float = np.inf  # weight that holds entries below zero back; finite: they may be negative
+    sweeps: int = 1  # maximum
+    progress: float = 0.0  # sweeps end when one changes the factor by less than this share of the first
+    wall: float = np.inf  # weight that holds back negative entries; if finite, they may stay negative
     momentum: Momentum | None = None
 
 
@@ -45,10 +45,10 @@ ONE_SWEEP = Sweep()
 class RowSteps(NamedTuple):
     """Projected gradient steps of rows (paper, Algorithm 2)."""
 
-    steps: int  # at most
-    epsilon: float  # they end when the projected gradient has fallen by this factor
-    fixed: bool = False  # the step 1 / ||G||_2 for all rows, not the optimal one of each
-    literal: bool = False  # entries at zero that want to become negative count in the gradient
+    steps: int  # maximum
+    epsilon: float  # steps end when the projected gradient has fallen by this factor
+    fixed: bool = False  # step size 1 / ||G||_2 for all rows, not the optimal one of each
+    literal: bool = False  # entries at zero that would become negative count in the gradient
 
 
 def product_then_sweep(half: Any, how: Sweep) -> None:
@@ -67,7 +67,7 @@ def product_then_sweep(half: Any, how: Sweep) -> None:
 
 
 def coordinate_sweeps(F: Any, G: np.ndarray, B: Any, how: Sweep = ONE_SWEEP, fixed: np.ndarray | None = None) -> None:
-    """Sweeps of F (n x r, Fortran order) in place, but for the columns that are `fixed`."""
+    """Sweep F (n x r, Fortran order) in place, except the columns that are `fixed`."""
     change(_sweep_from, F, B, *_options(G, how, fixed))
 
 
@@ -77,7 +77,7 @@ def _options(G: np.ndarray, how: Sweep, fixed: np.ndarray | None) -> tuple[Any, 
 
 
 def _sweep_from(first: int, F: np.ndarray, B: np.ndarray, *options: Any) -> None:
-    """Rows from number `first` on, in the blocks of rows that all of them together would have."""
+    """Sweep rows from number `first` on, in the same blocks as a sweep of all rows."""
     lead = min(-first % RANGE, len(F))
     if lead:
         sweep(0, lead, F.T, B.T, *options)
@@ -89,7 +89,7 @@ def gradient_steps(F: np.ndarray, G: np.ndarray, B: np.ndarray, how: RowSteps) -
     """Row-wise projected gradient steps on F in place; see `enmf.kernels.rowstep`."""
     n, r = F.shape
     norm = float(np.linalg.norm(G, 2)) if how.fixed else 0.0
-    step = 1.0 / norm if norm > 0.0 else 0.0  # 0: the optimal one
+    step = 1.0 / norm if norm > 0.0 else 0.0  # 0: the optimal step
     bounds = parallel.even_bounds(n, 4.0 * r * r * how.steps, BLOCK)
     parallel.run(row_steps, bounds, F.T, B.T, np.ascontiguousarray(G), step, how.steps, how.epsilon, how.literal)
 
@@ -108,7 +108,7 @@ def extrapolate(F: Any, momentum: Momentum) -> None:
 
 @by_rows
 def _beyond(F: np.ndarray, old: np.ndarray, beta: np.ndarray) -> np.ndarray:
-    """max(0, F + beta (F - old)) of rows that stay as they are; one array is made."""
+    """max(0, F + beta (F - old)) in one new array; F and old are unchanged."""
     out = F - old
     out *= beta
     out += F
@@ -119,7 +119,7 @@ def _beyond(F: np.ndarray, old: np.ndarray, beta: np.ndarray) -> np.ndarray:
 def solve_nnls(G: np.ndarray, B: np.ndarray) -> np.ndarray:
     """argmin over F >= 0 of 1/2 <F, F G> - <F, B>, row by row (F, B: n x r; G: r x r), exact to rounding.
 
-    The answer depends on G and B alone, not on a start, so that `transform` gives what `fit_transform` gave.
+    The result depends on G and B alone, not on a start, so that `transform` returns what `fit_transform` did.
     """
     G64 = np.ascontiguousarray(G, dtype=np.float64)
     out = np.empty(B.shape, B.dtype, order="F")

@@ -1,1 +1,1 @@
-"""What is minimized: X, its factors, what is known about them; and the validation of user input."""
+"""What is minimized: X, its factors and what is known about them; and the validation of user input."""

@@ -1,6 +1,6 @@
-"""What is minimized: a matrix, a loss and a penalty, in units in which the numbers are of moderate size.
+"""What is minimized: a matrix, a loss and a penalty, in units that keep the numbers of moderate size.
 
-A penalty keeps together what is added to the loss, what it adds to the model of a half-step, and the unit it has:
+A penalty combines its term of the objective, its contribution to the model of a half-step, and its unit:
     l1 sum(F) + 1/2 sum_i l2_i ||f_i||²        for each factor F with rows f_i
 """
 
@@ -28,7 +28,7 @@ class SidePenalty:
         return bool(self.l1) or bool(self.l2.any() if isinstance(self.l2, np.ndarray) else self.l2)
 
     def normal(self, G: np.ndarray, B: Any) -> tuple[np.ndarray, Any]:
-        """Normal equations F G = B with the penalty; a B of None stays so."""
+        """Normal equations F G = B with the penalty; a B of None stays None."""
         if self.l2:
             G = G + np.asarray(self.l2, G.dtype) * np.eye(len(G), dtype=G.dtype)
         return G, B - np.asarray(self.l1, B.dtype) if self.l1 and B is not None else B
@@ -72,7 +72,7 @@ class Penalty:
 class Units:
     """The user's X is `scale` times that of the problem, and the user's weights `weight` times its weights.
 
-    A loss of degree d is then scale^d weight times that of the problem, and factors sqrt(scale) times.
+    The user's loss, of degree d, is then scale^d weight times that of the problem, and the factors sqrt(scale) times.
     """
 
     scale: float = 1.0
@@ -100,9 +100,9 @@ FROBENIUS, NO_PENALTY = Frobenius(), Penalty()
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """min D(X | U Vᵀ) + penalty over U >= 0, V >= 0, in the `units` of the work.
+    """min D(X | U Vᵀ) + penalty over U >= 0, V >= 0, in working `units`.
 
-    `whole` is the same X without the machinery of missing entries, where none is missing and none is weighted.
+    `whole` is the same X without the machinery for missing entries, if none is missing or weighted.
     """
 
     X: Matrix
@@ -116,9 +116,9 @@ class Problem:
         return self.units.scale
 
     def gathered(self) -> Problem:
-        """The same problem for methods that need all rows of U here."""
+        """The same problem for methods that need all rows of U in this process."""
         return replace(self, X=self.X.gathered())
 
     def counted(self) -> Problem:
-        """The same problem with a count of passes of its own, for another run at the same time."""
+        """The same problem with a separate count of passes, for a concurrent run."""
         return replace(self, X=self.X.counted())

@@ -1,8 +1,8 @@
-"""A pair of factors and what is known about it: the only thing that changes while a run goes on.
+"""A pair of factors and what is known about it: the only thing that changes during a run.
 
-A `State` has two halves, one per factor; each sees its own factor F and the other one, C. Products are made when first
-asked for and kept until a factor they hang on changes. So the product that a step needs next also serves the error and
-the KKT residual of the step before: measuring costs no pass over X.
+A `State` has two halves, one per factor; each sees its own factor F and the other one, C. Products are computed on
+first use and kept until a factor they depend on changes. So the product that a step needs next also serves the error
+and the KKT residual of the previous step: measuring costs no pass over X.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from enmf.matrix.measure import GradientMeasure
     from enmf.problem.problem import Problem, SidePenalty
 
-SOLVED = 1e-12  # a sweep that changes a factor by less than this share of the first has solved for it
+SOLVED = 1e-12  # a factor is solved for when a sweep changes it by less than this share of the first sweep
 MOST_SWEEPS = 10_000
-APART = 1e12  # squared ratio of the norms of two columns of a component from which they are balanced
+APART = 1e12  # squared ratio of the column norms of a component above which they are balanced
 
 
 class Half:
-    """One side: its factor F (n x r, Fortran order), and the other half, whose factor is held.
+    """One side: its factor F (n x r, Fortran order), and the other half, whose factor is held fixed.
 
-    `sweep` is the half-step, the primitive of most methods: it sweeps F in place. Nobody changes F but through `sweep`,
-    `replace` and `editing`, which see to it that nothing outdated is remembered.
+    `sweep` is the half-step, the primitive of most methods: it sweeps F in place. F is only changed through `sweep`,
+    `replace` and `editing`, which discard whatever is outdated.
     """
 
     other: Half
@@ -40,8 +40,8 @@ class Half:
         self.X, self.loss, self.side = problem.X, problem.loss, side
         self.penalty: SidePenalty = problem.penalty.of(side)
         self.F = F
-        self.own: dict[str, Any] = {}  # what hangs on F alone: gram = FᵀF, across = X F, and what X itself remembers
-        self.joint = joint  # what hangs on both factors
+        self.own: dict[str, Any] = {}  # what depends on F alone: gram = FᵀF, across = X F, and what X stores
+        self.joint = joint  # what depends on both factors
 
     @property
     def gram(self) -> np.ndarray:
@@ -70,7 +70,7 @@ class Half:
 
     def normal(self) -> tuple[np.ndarray, Any]:
         """G (r x r) and B (n x r) such that the gradient with respect to F is F G - B, penalty included."""
-        B = self.product  # first: CᵀC may come along
+        B = self.product  # first: this may also yield CᵀC
         return self.penalty.normal(self.other.gram, B)
 
     def measure(self) -> GradientMeasure:
@@ -78,7 +78,7 @@ class Half:
         return self.loss.measure(self)
 
     def changed(self, **known: Any) -> None:
-        """F has changed in place; what is `known` about the new one already."""
+        """F has changed in place; `known` is what is already known about the new one."""
         self.own.clear()
         self.joint.clear()
         self.own.update(known)
@@ -96,13 +96,13 @@ class Half:
             self.changed()
 
     def solve_by_sweeps(self) -> Any:
-        """The best F for the other factor, to optimality, by half-steps from 1."""
+        """The optimal F for the other factor, by half-steps from F = 1."""
         self.replace(np.ones_like(self.F))
         self.sweep(Sweep(MOST_SWEEPS, SOLVED))
         return self.F
 
     def arrange(self, order: np.ndarray, scale: np.ndarray) -> None:
-        """Columns in this order, each times its scale; products at hand follow."""
+        """Reorder and scale the columns; known products follow."""
         scale = scale.astype(self.F.dtype)
         known = dict(self.own)
         self.replace(arranged(self.F, order, scale))
@@ -150,18 +150,18 @@ class State:
         return self.problem.loss.value(self)
 
     def objective(self) -> float:
-        """What is minimized: loss and penalty."""
+        """What is minimized: loss plus penalty."""
         return self.value() + self.problem.penalty.value(self)
 
     def error(self) -> float:
         return self.problem.loss.error(self.value())
 
     def accurate_error(self) -> float:
-        """The error with all digits that a certificate prints."""
+        """The error, accurate to all digits that a certificate prints."""
         return self.problem.loss.error(self.problem.loss.accurate_value(self))
 
     def rounding(self, value: float) -> float:
-        """Differences from this value of the loss up to this size are rounding."""
+        """Size up to which differences from this value of the loss are rounding."""
         return self.problem.loss.rounding(self.X, value)
 
     def inner_with_X(self) -> np.ndarray:
@@ -172,9 +172,9 @@ class State:
         """Norm of the projected gradient at column-balanced factors, scale-free: over ||X||^1.5 for the Frobenius norm.
 
         (U D, V D⁻¹) is the same solution for every positive diagonal D, but its gradient is not; balancing the columns,
-        ||u_j|| = ||v_j||, picks one of them. A component with u_j = 0 and v_j = 0 has no gradient. One with u_j = 0
-        alone has: it is measured with ||v_j||² = ||X||, the size of a component that explains X. A penalty fixes the
-        scale of the columns, so nothing is balanced then. A fixed factor has no condition of its own.
+        ||u_j|| = ||v_j||, picks one of them. A component with u_j = 0 and v_j = 0 has no gradient. One with only
+        u_j = 0 has one: it is measured with ||v_j||² = ||X||, the size of a component that explains X. A penalty fixes
+        the scale of the columns, so nothing is balanced then. A fixed factor has no condition.
         """
         loss = self.problem.loss
         mass = loss.mass(self.X)
@@ -192,12 +192,12 @@ class State:
     # What changes nothing but the columns -----------------------------------------------------------------------------
 
     def arrange(self, order: np.ndarray, scale: np.ndarray) -> None:
-        """Columns in this order, U times `scale` and V over it, products at hand included."""
+        """Reorder the columns, multiply those of U by `scale` and divide those of V by it, known products included."""
         for half, factor in zip(self.halves, (scale, 1.0 / scale)):
             half.arrange(order, factor[order])
 
     def balance(self, sort: bool = True, clear: bool = True) -> None:
-        """Columns with ||u_j|| = ||v_j||, largest first; `clear` makes a component with a zero column zero in both."""
+        """Make ||u_j|| = ||v_j||, largest first; `clear` makes a component with one zero column zero in both."""
         u, v = (np.sqrt(np.diag(half.gram).astype(np.float64)) for half in self.halves)
         alive = (u > 0) & (v > 0)
         if clear and not alive.all():
@@ -208,7 +208,7 @@ class State:
         self.arrange(order, scale)
 
     def sort(self) -> None:
-        """Largest component first."""
+        """Sort the components, largest first."""
         u, v = (np.diag(half.gram).astype(np.float64) for half in self.halves)
         self.arrange(self.by_size(np.sqrt(u * v)), np.ones(self.rank))
 
@@ -217,13 +217,13 @@ class State:
         return np.argsort(-sizes, kind="stable")
 
     def even_out(self) -> bool:
-        """Balance components whose columns have grown far apart, by exact powers of two; whether there were any.
+        """Balance components whose column norms are far apart, by exact powers of two; returns whether any were.
 
-        The columns of a superfluous component can do so by a factor of 10⁸ per step, to the end of the number range. A
-        penalty fixes their scale itself.
+        The column norms of a superfluous component can diverge by a factor of 10⁸ per step until they overflow. A
+        penalty already fixes their scale.
         """
         u, v = (half.gram.diagonal() for half in self.halves)
-        if self.penalized or ((u <= APART * v).all() and (v <= APART * u).all()):  # as a rule: a few microseconds
+        if self.penalized or ((u <= APART * v).all() and (v <= APART * u).all()):  # usually: a few microseconds
             return False
         u, v = u.astype(np.float64), v.astype(np.float64)
         apart = (u > 0) & (v > 0) & ((u > APART * v) | (v > APART * u))
@@ -236,19 +236,19 @@ class State:
 
 
 def _balancing(own: np.ndarray, other: np.ndarray, size: float) -> np.ndarray:
-    """Squared factors that take the gradient of columns of norm `own` to that of balanced ones; 0 for (0, 0)."""
+    """Squared factors from the gradient at columns of norm `own` to that at balanced ones; 0 for (0, 0)."""
     lone = np.where(own > 0, own, np.divide(size, other, out=np.zeros_like(own), where=other > 0))
     return np.divide(lone, other, out=np.zeros_like(own), where=other > 0)
 
 
 def best_pair(problem: Problem, H: np.ndarray) -> tuple[Any, np.ndarray]:
-    """argmin over U >= 0 of loss and penalty for V = Hᵀ, and V, both in the units of the problem."""
+    """argmin over U >= 0 of loss plus penalty for V = Hᵀ, and V, both in the units of the problem."""
     X = problem.X
     V = np.asfortranarray(H.T.astype(X.dtype) / problem.units.factor(X.dtype))
     return problem.loss.solve(State(problem, X.zeros(len(H)), V).halves[0]), V
 
 
 def best_U(problem: Problem, H: np.ndarray) -> Any:
-    """The same U in the user's units."""
+    """argmin over U >= 0 of loss plus penalty for V = Hᵀ, in the user's units."""
     U, _ = best_pair(problem, H)
     return problem.X.public(U * problem.units.factor(problem.X.dtype))

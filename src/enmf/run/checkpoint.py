@@ -2,8 +2,8 @@
 
 One file, `factors.npz` (see `enmf.run.saved`), holds the factors of the last saved iteration. A run that finds one
 starts its descent there, and the earlier iterations count. Saving takes at most a twentieth of the time. A file that is
-damaged or belongs to another problem is refused by name; if saving fails (a full disk), there is one warning, the last
-saved state is kept, and the run continues.
+damaged or belongs to another problem is refused, and the error names it; if saving fails (a full disk), there is one
+warning, the last saved state is kept, and the run continues.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from enmf.matrix.factor import home_of
 from enmf.run.monitor import Progress
 from enmf.run.saved import SavedFile, check_factor
 
-SHARE = 0.05  # of the time that may be spent on saving
+SHARE = 0.05  # largest share of the time spent on saving
 FILE = "factors.npz"
 
 
@@ -75,7 +75,7 @@ class Checkpoint:
         self.file.try_write(V=V, **of_U, iterations=np.int64(iterations))
 
     def watching(self, callback: Callable[[Progress], object] | None) -> Callable[[Progress], object]:
-        """The callback of a run, which also saves the factors of the descent when it is time to."""
+        """The callback of a run, which also saves the factors of the descent when due."""
 
         def keep(progress: Progress) -> object:
             if progress.row.phase == "descent" and time.perf_counter() >= self._next:

@@ -60,7 +60,7 @@ def check_options(options: dict[str, Any]) -> None:
 
 
 def check_limits(tol: Any, max_iter: Any, time_limit: Any, target_error: Any) -> Stopping:
-    """The limits of a run. The clock of the time limit starts here: call this before looking at X."""
+    """The limits of a run. The time limit counts from here: call this before reading X."""
     check_number("tol", tol, low=0.0)
     check_number("max_iter", max_iter, low=0, integer=True)
     check_number("time_limit", time_limit, low=0.0, optional=True)

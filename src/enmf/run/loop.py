@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from enmf.run.monitor import Monitor
     from enmf.run.walk import Walk
 
-GROWTH = {np.dtype(np.float64): 8, np.dtype(np.float32): 2}  # iterations in which no column leaves the number range
+GROWTH = {np.dtype(np.float64): 8, np.dtype(np.float32): 2}  # iterations within which no column overflows
 WORSE = 1e-6  # share of the objective by which a stationary pair may exceed the best one seen
 WINDOW = 10  # steps over which a stage must gain something
 
@@ -25,7 +25,7 @@ WINDOW = 10  # steps over which a stage must gain something
 def descend(walk: Walk) -> None:
     """Step until the monitor has a verdict; leaves the best factors seen in the state.
 
-    A method that may go up is compared with all pairs it has seen, a monotone one with a few: rounding can end it, too.
+    A method that may increase the objective is compared with all its pairs, a monotone one (for rounding) with a few.
     """
     state, method, monitor = walk.state, walk.method, walk.monitor
     interval = _kkt_interval(state, method, monitor.stopping.tol)
@@ -35,18 +35,18 @@ def descend(walk: Walk) -> None:
     best_objective = math.inf
     best: tuple[Any, Any] | None = None
     memory = method.begin(state)
-    with monitor.phase("descent") as counter, np.errstate(over="ignore", invalid="ignore"):  # seen by the verdict
+    with monitor.phase("descent") as counter, np.errstate(over="ignore", invalid="ignore"):  # the verdict reports them
         while True:
             iteration = counter.iterations
             measured = interval > 0 and iteration % interval == 0
             if reuses and (measured or not one_pass or rows.knows_product):
-                loss.prepare(state, measured)  # the next step needs it, so it is charged
+                loss.prepare(state, measured)  # the next step needs this too, so it is charged
             with monitor.measuring():
                 value = loss.value(state)
                 objective = value + state.problem.penalty.value(state) if penalized else value
                 error = loss.error(value)
                 if not penalized and monitor.proven(error):
-                    error = state.accurate_error()  # before it is said
+                    error = state.accurate_error()  # the exact error, before the verdict is final
                 kkt = state.kkt() if measured else math.nan
             monitor.record(iteration, "descent", error, kkt, state.U, state.V)
             status = monitor.verdict(Moment(iteration, walk.max_iter, error, kkt, objective, penalized))
@@ -70,10 +70,10 @@ def descend(walk: Walk) -> None:
 
 @dataclass(frozen=True)
 class Stage:
-    """Steps that are not judged by the KKT residual: they end by themselves, at `max_iter`, or out of time.
+    """Steps that the KKT residual does not judge: they end by themselves, at `max_iter`, or when time is up.
 
-    `extra` is added to the squared error: the part of ||X||² that a low-rank stand-in of X does not have. With a
-    `least_gain` the stage also ends when the error has fallen by less than this share of it in ten steps.
+    `extra` is added to the squared error: the part of ||X||² that a low-rank surrogate of X lacks. With a `least_gain`
+    the stage also ends when ten steps have lowered the error by less than this share of it.
     """
 
     phase: str
@@ -83,7 +83,7 @@ class Stage:
 
 
 def run_stage(state: State, method: Method, monitor: Monitor, stage: Stage, memory: Any = None) -> Any:
-    """Run a stage, from a memory where an earlier one has left it; returns the memory."""
+    """Run a stage, continuing with the memory of an earlier one if given; returns the memory."""
     memory = method.begin(state) if memory is None else memory
     errors: list[float] = []
     with monitor.phase(stage.phase) as counter:
@@ -101,10 +101,10 @@ def run_stage(state: State, method: Method, monitor: Monitor, stage: Stage, memo
 
 
 def _kkt_interval(state: State, method: Method, tol: float) -> int:
-    """Iterations between two KKT residuals: measuring them is to cost about a twentieth of the steps.
+    """Iterations between two KKT residuals, so that measuring them costs about a twentieth of the steps.
 
-    It needs X V, so that a step which would do with one pass (one message, where workers have X) takes two. There none
-    is measured (0) in a run without a tolerance, in which it decides nothing.
+    The residual needs X V, so a step that could do with one pass (one message, where workers hold X) takes two. There
+    it is not measured (0) in a run without a tolerance, in which it decides nothing.
     """
     X = state.X
     saves = method.fused and X.complete and (X.narrow or X.allows_one_pass)

@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 class Method(ABC):
     needs: ClassVar[frozenset[str]] = frozenset({"normal equations", "all rows"})  # of `enmf.losses.base.NEEDS`
     monotone: ClassVar[bool] = True  # the objective never increases
-    judges: ClassVar[bool] = False  # a step looks at the objective, so what that costs is part of the method
-    own_start: ClassVar[str | None] = None  # name of the start it has for itself
+    judges: ClassVar[bool] = False  # a step uses the objective, so its cost belongs to the method
+    own_start: ClassVar[str | None] = None  # name of the method's own start
 
     @abstractmethod
     def step(self, state: State, memory: Any, objective: float) -> None:
-        """One iteration, in place. `objective` is that of the state as it comes in, penalty included."""
+        """One iteration, in place. `objective` is its value before the step, penalty included."""
 
     def begin(self, state: State) -> Any:
-        """What is remembered from step to step, at the beginning of a descent."""
+        """The memory of a new descent: what is remembered from step to step."""
         return None
 
     def rescaled(self, memory: Any) -> None:  # noqa: B027 (most methods remember nothing)
-        """The columns of the state were rescaled: whatever the memory holds of them is void."""
+        """The columns of the state were rescaled: drop whatever the memory holds of them."""
 
     def finished(self, state: State, memory: Any) -> bool:
-        """A stage with an end of its own (not a tolerance) says so here."""
+        """Whether a stage that ends by itself (not by a tolerance) has ended."""
         return False
 
     def step_flops(self, state: State) -> float:
@@ -43,11 +43,11 @@ class Method(ABC):
 
     @property
     def fused(self) -> bool:
-        """A step needs the X V of the state only where X does not allow one pass for a whole half-step."""
+        """Whether a step needs the X V of the state only if X cannot do a whole half-step in one pass."""
         return "half-step" in self.needs
 
     def reuses_products(self, state: State) -> bool:
-        """Whether a step begins with the product that measuring the state takes, so that it is charged to the step."""
+        """Whether a step starts with the product that measuring the state needs, so that the step is charged for it."""
         if "products" in self.needs:
             return False
         return self.judges or state.X.complete or not self.fused

@@ -1,4 +1,4 @@
-"""Clock, trace, callback and interrupts of one run. The clock stands still while the run is measured."""
+"""Clock, trace, callback and interrupts of one run. The clock stops while the run is measured."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from enmf.run.trace import Phase, Trace, TraceRow
 if TYPE_CHECKING:
     from enmf.problem.problem import Problem
 
-GRACE = 0.1  # share of the time limit by which what is worth it may be late
+GRACE = 0.1  # share of the time limit by which worthwhile work may exceed it
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What a callback sees: the row of the trace, and the factors (read only) as they are now.
+    """What a callback sees: the row of the trace, and the current factors (read only).
 
-    A U that lives with the blocks of X is a `RowBlocks`: `gather()` brings it here.
+    A U that lives with the blocks of X is a `RowBlocks`: `gather()` brings it to the caller.
     """
 
     row: TraceRow
@@ -44,7 +44,7 @@ class Progress:
 
 
 class Monitor:
-    """What happens in one run of a problem, and whether it ends."""
+    """Records what happens in one run of a problem and decides whether it ends."""
 
     def __init__(
         self, problem: Problem, stopping: Stopping, callback: Callable[[Progress], object] | None = None
@@ -52,12 +52,12 @@ class Monitor:
         X, loss = problem.X, problem.loss
         self.X, self.stopping, self.callback = X, stopping, callback
         self.whole = loss.whole(X)
-        self.unit = problem.units.error(loss)  # errors of the run times this are errors in the user's units
+        self.unit = problem.units.error(loss)  # error of the run times this: error in the user's units
         self.trace = Trace()
         self.phases: dict[str, Phase] = {}
         self.lower_bound = 0.0
         self.interrupted = False
-        self.latest: tuple[np.ndarray | None, np.ndarray] | None = None  # last factors of the descent on X, here
+        self.latest: tuple[np.ndarray | None, np.ndarray] | None = None  # last factors of the descent on X
         self._exact = exactness(X.dtype) * self.whole
         self._precision = float(np.finfo(X.dtype).eps)
         self._first_pass = X.passes
@@ -88,23 +88,23 @@ class Monitor:
         return math.inf if limit is None else limit - (time.perf_counter() - began)
 
     def affords(self, passes: float) -> bool:
-        """Whether so many passes would end about in time, judged by those of this run so far."""
+        """Whether this many passes would end about in time, judging by the passes of this run so far."""
         phase = self.phases.get("descent", Phase())
         known = phase if phase.passes else sum(self.phases.values(), Phase())
         left = self.time_left() + GRACE * (self.stopping.time_limit or 0.0)
         return passes == 0 or passes * known.seconds / max(known.passes, 1) < left
 
     def out_of_time(self) -> bool:
-        """Asked between iterations of phases that cannot return factors yet."""
+        """Whether time is up; asked between iterations of phases that cannot return factors yet."""
         return self.interrupted or self.time_left() <= 0
 
     def arrived(self, error: float) -> bool:
-        """Whether an error (in units of the run) is as small as was asked for."""
+        """Whether an error (in units of the run) has reached the target."""
         target = self.stopping.target_error
         return target is not None and error * self.unit <= target
 
     def proven(self, error: float) -> str | None:
-        """The word for an error that cannot be improved, or hardly so."""
+        """The status for an error that cannot be improved, or hardly; None otherwise."""
         if error <= (1.0 + PROVEN) * self.lower_bound:
             return "global_optimum"
         return "exact" if error <= self._exact else None
@@ -115,7 +115,7 @@ class Monitor:
         return iteration - self._best_at
 
     def verdict(self, now: Moment) -> str | None:
-        """The status with which the run ends here, or None to continue."""
+        """The status with which the run ends now, or None to continue."""
         for rule in RULES:
             status = rule(self, now)
             if status is not None:
@@ -124,7 +124,7 @@ class Monitor:
 
     @contextmanager
     def restarting(self) -> Iterator[None]:
-        """All phases of a further start, and its descent, are the phase "restart"."""
+        """Count all phases of a further start, and its descent, as the phase "restart"."""
         self._restarting = True
         try:
             yield
@@ -133,7 +133,7 @@ class Monitor:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[_PhaseCounter]:
-        """Add the cost of the body to the phase of that name."""
+        """Add the cost of the body to the named phase."""
         name = "restart" if self._restarting else name
         counter = _PhaseCounter()
         began, before = self.seconds(), self.X.passes
@@ -149,7 +149,7 @@ class Monitor:
         row = TraceRow(iteration, phase, self.seconds(), error * self.unit, kkt, self.X.passes - self._first_pass)
         self.trace.append(row)
         if phase == "descent":
-            self.latest = here(U), V  # rows elsewhere are not kept alive for this
+            self.latest = here(U), V  # None for rows elsewhere: they are not kept alive for this
         if self.callback is None:
             return
         try:
@@ -170,7 +170,7 @@ def interruptible(monitor: Monitor) -> Iterator[None]:
         yield
         return
     before = signal.getsignal(signal.SIGINT)
-    if before is not signal.default_int_handler:  # somebody else's handler decides
+    if before is not signal.default_int_handler:  # a foreign handler stays in charge
         yield
         return
 

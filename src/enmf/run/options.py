@@ -1,4 +1,4 @@
-"""What a run is asked to do, decided before it begins; and the starts that are one phase."""
+"""What a run is asked to do, decided before it begins; and the starts that consist of one phase."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Start:
         return []
 
     def begin(self, walk: Walk) -> None:
-        """The phase of a start that has one only."""
+        """The only phase of a start that has a single one."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
 class Given(Start):
-    """Factors to start from; a U of None begins as the best one for V."""
+    """Given factors; a U of None starts as the best one for V."""
 
     U: Any
     V: np.ndarray
@@ -68,18 +68,18 @@ class Made(Start):
 
 @dataclass(frozen=True)
 class RunOptions:
-    """All that `run` needs to know besides the problem; already validated."""
+    """Everything `run` needs besides the problem; already validated."""
 
     rank: int
     method: Method
     start: Start
-    name: str = ""  # of the method, for people and checkpoints
+    name: str = ""  # of the method, for messages and checkpoints
     stopping: Stopping = DEFAULTS
     rng: np.random.Generator = field(default_factory=np.random.default_rng)
     n_threads: int | None = None
     callback: Callable[[Progress], object] | None = None
     verbose: bool | int = False
     checkpoint: str | os.PathLike[str] | None = None
-    bound: bool = True  # compute the Eckart-Young bound also where that takes passes over X
+    bound: bool = True  # compute the Eckart-Young bound even if that takes passes over X
     exact_U: bool = False  # finish with the best U for the final V
     settings: dict[str, Any] = field(default_factory=dict)  # what the user asked for, as plain values

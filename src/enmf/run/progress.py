@@ -13,7 +13,7 @@ from enmf.run.monitor import Progress
 def display(
     verbose: bool | int, callback: Callable[[Progress], object] | None
 ) -> Iterator[Callable[[Progress], object] | None]:
-    """The callback to give to the run: the user's, preceded by the display when `verbose` is set."""
+    """The callback of the run: the user's, preceded by the display if `verbose` is set."""
     if not verbose:
         yield callback
         return

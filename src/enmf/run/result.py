@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Result:
-    """Factors of X ~ U Vᵀ with everything that is known about them.
+    """Factors of X ~ U Vᵀ and everything known about them.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Result:
         Descent iterations.
     certificate : Certificate
     trace : Trace
-        One row an iteration; `trace.to_frame()` gives a DataFrame.
+        One row per iteration; `trace.to_frame()` gives a DataFrame.
     phases : dict of Phase
         Seconds, passes over X and iterations of each phase.
     rotation : Rotation or None
@@ -48,7 +48,7 @@ class Result:
     settings : dict
         Method, limits, seed and options of the run, as plain values.
     row_names, feature_names : list of str or None
-        Names of the rows and columns of X, where it was a pandas or polars frame.
+        Names of the rows and columns of X, if it was a pandas or polars frame.
     """
 
     U: np.ndarray
@@ -70,11 +70,11 @@ class Result:
         return self.certificate.error
 
     def report(self, path: str | os.PathLike[str], X: Any = None, **options: Any) -> str:
-        """Write one offline HTML page for a person; returns its path.
+        """Write a self-contained HTML page; returns its path.
 
-        With X (what was factorized) the page also says where the residual is large, and takes the names of a DataFrame.
-        The options are those of `enmf.report.write`: row_names, column_names, image_shape, kind, title, command,
-        source.
+        With X (the matrix that was factorized) the page also shows where the residual is large, and uses the names of a
+        DataFrame.
+        Options, as for `enmf.report.write`: row_names, column_names, image_shape, kind, title, command, source.
         """
         from enmf.report import write
 

@@ -34,7 +34,7 @@ from enmf.run.walk import Walk
 
 
 def run(problem: Problem, options: RunOptions, spectrum: Spectrum | None = None) -> Result:
-    """Walk through the phases of the options; a spectrum at hand saves the SVD."""
+    """Go through the phases of the options; a known spectrum saves the SVD."""
     check_needs(options.method, options.name, problem)
     with parallel.limit(options.n_threads), display(options.verbose, options.callback) as watch:
         saved, watch = _resume(problem, options, watch)
@@ -55,7 +55,7 @@ def run(problem: Problem, options: RunOptions, spectrum: Spectrum | None = None)
 
 
 def check_needs(method: Method, name: str, problem: Problem) -> None:
-    """Refuse a method that needs what this loss does not offer for this X."""
+    """Refuse a method that needs something this loss does not offer for this X."""
     lacking = method.needs - problem.loss.offers(problem.X)
     if lacking:
         what = " and ".join(NEEDS[need] for need in sorted(lacking))
@@ -75,7 +75,7 @@ def _resume(problem: Problem, options: RunOptions, watch: Any) -> tuple[Any, Any
         "rank": options.rank,
         "method": options.name,
     }
-    if problem.loss.name != "frobenius":  # files of earlier versions do not say it
+    if problem.loss.name != "frobenius":  # files of earlier versions do not name the loss
         about["loss"] = problem.loss.name
     kept = Checkpoint(options.checkpoint, about)
     return kept.load(), kept.watching(watch)
@@ -90,15 +90,15 @@ def _phases(problem: Problem, options: RunOptions, saved: Any) -> list[Phase]:
 
 
 def zero_factors(walk: Walk) -> None:
-    """The best factors of nothing."""
+    """Zero factors, the best ones for an X of zeros."""
     X = walk.problem.X
     walk.begin_at(X.zeros(walk.rank), np.zeros((X.shape[1], walk.rank)))
     walk.status = "global_optimum"
 
 
 def forget_unobserved(walk: Walk) -> None:
-    """Nothing is known about rows and columns without observations: their factors are zero, and no method changes
-    them."""
+    """Set the factors of rows and columns without observations to zero: nothing is known about them, and no method
+    changes them."""
     if walk.problem.X.complete:
         return
     for half in walk.state.halves:
@@ -108,7 +108,7 @@ def forget_unobserved(walk: Walk) -> None:
 
 @contextmanager
 def keeping_factors(monitor: Monitor, problem: Problem) -> Iterator[None]:
-    """An error about lost workers leaves with the last factors, in the user's units."""
+    """Attach the last factors, in the user's units, to an error about lost workers."""
     try:
         yield
     except WorkersLost as lost:
@@ -128,12 +128,12 @@ def finish(walk: Walk, options: RunOptions) -> Result:
         if state.penalized:
             state.sort()
         else:
-            loss.improve_scale(state)  # a run that was cut short at a poor start is no worse than zero factors
+            loss.improve_scale(state)  # a run cut short at a poor start must not be worse than zero factors
             state.balance()
         _remove_dust(state)
         if options.exact_U:
             rows, columns = state.halves
-            columns.changed()  # the product anew: U must depend on X and V alone
+            columns.changed()  # recompute the product: U must depend on X and V alone
             rows.replace(loss.solve(rows))
         skipped = _make_bound(walk, options)
         bound = walk.spectrum.lower_bound(walk.rank) if walk.spectrum is not None and loss.has_bound(X) else 0.0
@@ -156,7 +156,7 @@ def finish(walk: Walk, options: RunOptions) -> Result:
 
 
 def _make_bound(walk: Walk, options: RunOptions) -> bool:
-    """Give the spectrum a rigorous bound, where there is one and it is wanted; whether time did not allow it."""
+    """Give the spectrum a rigorous bound, if there is one and it is wanted; returns whether time did not allow it."""
     X, rank = walk.problem.X, walk.rank
     wanted = options.bound and walk.problem.loss.has_bound(X) and not walk.monitor.interrupted
     if not wanted or rank >= min(X.shape) or X.squared_norm() == 0.0:
@@ -176,21 +176,21 @@ def _confirmed(status: str, certificate: Certificate, whole: float) -> str:
         return "global_optimum"
     if certificate.exact:
         return "exact"
-    if status in ("global_optimum", "exact"):  # rounding in the last steps (exact_U, say) has moved it
+    if status in ("global_optimum", "exact"):  # rounding in the last steps (such as exact_U) has moved the error
         stationary = certificate.kkt <= effective_tol(certificate.tol, certificate.error, whole)
         return "converged" if stationary else "stalled"
     return status
 
 
 def _remove_dust(state: State) -> None:
-    """Zeros for entries of no weight; the products at hand are those of the factors without them, too."""
+    """Set dust to zero; the known products stay valid for the factors without it."""
     U, V = state.U, state.V
     for half, F, C in zip(state.halves, (U, V), (V, U)):
         half.F = _without_dust(F, _dust(state, C))
 
 
 def _dust(state: State, C: np.ndarray) -> np.ndarray:
-    """Entries beside the columns of C whose products with them are nothing beside ||X||, by the number of digits."""
+    """Entries whose products with the columns of C are negligible relative to ||X||, given the number of digits."""
     largest = C.max(axis=0).astype(np.float64)
     size = state.problem.loss.mass(state.X) ** (1.0 / state.problem.loss.degree)
     nothing = float(np.finfo(state.X.dtype).eps) ** 3 * size
@@ -199,7 +199,7 @@ def _dust(state: State, C: np.ndarray) -> np.ndarray:
 
 @by_rows
 def _without_dust(F: np.ndarray, dust: np.ndarray) -> np.ndarray:
-    """Near the end of the number range entries of no weight would depend on the unit of X."""
+    """F with zeros for dust: near underflow such entries would depend on the unit of X."""
     return np.asfortranarray(np.where(dust > F, 0, F))
 
 

@@ -4,10 +4,10 @@ A file is an npz archive of plain arrays (no pickles). One of them, `about`, is 
 
 kind      "run", "sweep" or "result"
 version   of the format; a reader refuses versions newer than its own
-...       what the content belongs to, which a checkpoint must match before it is used, and what is known about it
+...       the problem it belongs to, which must match before a checkpoint is used, and what is known about the content
 
 Files written before the format had versions have neither `kind` nor `version`; everything else is the same, so they are
-still read. A file is written next to its place and then renamed, so there is a complete one at any time.
+still read. A file is written under a temporary name next to its place and then renamed, so it is complete at any time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from enmf.problem.validation.numbers import warn_outside
 
 VERSION = 1
 KINDS = {"run": "the checkpoint of a run", "sweep": "the checkpoint of a rank sweep", "result": "a result"}
-TELLING = {"run": "method", "sweep": "folds", "result": "certificate"}  # what only this kind has, in files without kind
+TELLING = {"run": "method", "sweep": "folds", "result": "certificate"}  # key unique to a kind, for files without `kind`
 CLOSE = 1e-6  # relative difference of two floats that describe the same problem
 
 Content = tuple[dict[str, Any] | None, dict[str, np.ndarray]]  # `about` and the other arrays
@@ -54,7 +54,7 @@ class SavedFile:
     def reading(self, plain: bool = False) -> Iterator[Content]:
         """The content; anything that goes wrong in the body is `Unusable`.
 
-        `plain`: also take the archives of other programs, which have no `about`; it is then None.
+        `plain`: also accept archives of other programs, which have no `about` (it is then None).
         """
         try:
             arrays = _load(self.path)
@@ -67,7 +67,7 @@ class SavedFile:
             raise Unusable(why, getattr(problem, "remedy", self.remedy), self.path) from None
 
     def _checked(self, about: Any) -> dict[str, Any]:
-        """`about`, if it is of this kind and problem and of a version that can be read."""
+        """`about`, if its kind and problem are these and its version can be read."""
         if not isinstance(about, dict):
             raise ValueError("its 'about' is not a JSON object")
         version, kind = about.get("version", 0), about.get("kind") or _old_kind(about) or self.kind
@@ -85,13 +85,13 @@ class SavedFile:
         return about
 
     def write(self, about: dict[str, Any] | None = None, **arrays: Any) -> None:
-        """Replace the file as a whole."""
+        """Replace the whole file."""
         said = {"kind": self.kind, "version": VERSION, **self.belongs_to, **(about or {})}
-        with whole_file(self.path) as place, open(place, "wb") as file:  # given a name, numpy would add an ending
+        with whole_file(self.path) as place, open(place, "wb") as file:  # given a name, numpy would add a suffix
             np.savez(file, about=np.array(json.dumps(said)), **arrays)
 
     def try_write(self, **arrays: Any) -> None:
-        """Replace the file, or leave it as it was: a run must not die because it cannot save. Warns once."""
+        """Replace the file, or leave it as it was: a run must not fail because it cannot save. Warns once."""
         try:
             self.write(**arrays)
         except OSError as problem:

@@ -1,8 +1,8 @@
 """When a run ends: limits, and one small rule per word (what the words promise: `enmf.certificate.words`).
 
-After every iteration the rules are asked in the order of RULES; the first one that answers ends the run. A new rule is
-a function here, a line in RULES, and its word in STATUSES; a limit of its own is a field
-of `Stopping`, which `factorize` and `complete` then take as an option (its range: `enmf.run.checks`).
+After every iteration the rules are asked in the order of RULES; the first one that answers ends the run. A new rule
+takes a function here, a line in RULES, and its word in STATUSES; its own limit, if any, is a field of `Stopping`, which
+`factorize` and `complete` then accept as an option (its range: `enmf.run.checks`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Stopping:
     max_iter: int = 2000
     time_limit: float | None = None
     target_error: float | None = None
-    patience: int = 100  # iterations without progress until a run counts as stalled
+    patience: int = 100  # iterations without progress after which a run counts as stalled
     began: float | None = None  # time.perf_counter() from which time_limit counts; None: from the Monitor's beginning
 
 
@@ -41,7 +41,7 @@ class Moment(NamedTuple):
     iteration: int
     max_iter: int
     error: float
-    kkt: float  # nan where it was not measured
+    kkt: float  # nan if it was not measured
     objective: float
     penalized: bool = False
 

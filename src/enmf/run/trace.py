@@ -1,4 +1,4 @@
-"""What happened in a run: one row an iteration, and what each phase cost."""
+"""What happened in a run: one row per iteration, and what each phase cost."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 class TraceRow(NamedTuple):
     """State of a run after `iteration` steps of `phase`.
 
-    `seconds` and `passes` leave out what was spent on measuring; `kkt` is nan where it was not measured. In the phases
-    before "descent" the factors may be negative or belong to a low-rank stand-in of X; `error` is then an estimate.
-    Rows of the phase "svd" are there only where its factors need no more than a turn to be nonnegative: they are exact.
+    `seconds` and `passes` exclude the cost of measuring; `kkt` is nan if it was not measured. In the phases before
+    "descent" the factors may be negative or belong to a low-rank surrogate of X; `error` is then an estimate. The phase
+    "svd" has rows only if its factors need no more than a rotation to be nonnegative: these are exact.
     The descent from a further start is the phase "restart".
     """
 

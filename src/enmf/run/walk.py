@@ -1,4 +1,4 @@
-"""A run on its way: what its phases hand on to each other."""
+"""A run in progress: what its phases pass on to each other."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from enmf.run.monitor import Monitor
 
 
-LARGE_U = 1 << 29  # bytes of U from which bringing it to the caller is worth a warning
+LARGE_U = 1 << 29  # bytes of U above which bringing it to the caller is worth a warning
 
 
 @dataclass
 class Walk:
-    """The run so far. A phase reads what earlier ones left and leaves what it found; a status ends the phases."""
+    """The run so far. A phase reads what earlier ones left and stores what it found; a status ends the phases."""
 
     problem: Problem
     rank: int
     method: Method
     monitor: Monitor
     rng: np.random.Generator
-    max_iter: int  # of the descent that comes
+    max_iter: int  # of the coming descent
     spectrum: Spectrum | None = None
     rotation: Rotation | None = None
     plan: Any = None  # what the exterior method decided (`enmf.exterior.plan.Plan`)
@@ -39,16 +39,16 @@ class Walk:
 
     @property
     def state(self) -> State:
-        assert self._state is not None, "the start has to leave a state"
+        assert self._state is not None, "the start must leave a state"
         return self._state
 
     def settle_rows(self) -> None:
-        """Bring U and X V here for a method that needs all rows; else they stay with the blocks of X."""
+        """Bring U and X V to the caller for a method that needs all rows; otherwise they stay with the blocks of X."""
         if "all rows" in self.method.needs:
             self.problem = self.gathered()
 
     def gathered(self) -> Problem:
-        """The problem with all rows of U and X V here."""
+        """The problem with all rows of U and X V in this process."""
         X = self.problem.X
         here = self.problem.gathered()
         nbytes = X.shape[0] * self.rank * X.dtype.itemsize
@@ -60,13 +60,13 @@ class Walk:
         return here
 
     def begin_at(self, U: Any, V: Any) -> None:
-        """These factors are the state from here on."""
+        """Make these factors the state."""
         self._state = State(self.problem, U, V)
 
     def take(self, other: Walk) -> None:
-        """The result of another walk through the same problem in place of this one's."""
+        """Replace the result by that of another walk through the same problem."""
         self._state, self.status, self.rotation = other._state, other.status, other.rotation
 
     def anew(self, rng: np.random.Generator) -> Walk:
-        """Another walk through the same problem, which keeps what is known about X."""
+        """A new walk through the same problem, which keeps what is known about X."""
         return replace(self, rng=rng, rotation=None, status=None, max_iter=self.monitor.stopping.max_iter, _state=None)

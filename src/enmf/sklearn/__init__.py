@@ -1,1 +1,1 @@
-"""scikit-learn's view: parameters and fitted attributes, no algorithm."""
+"""The scikit-learn interface: parameters and fitted attributes, no algorithm."""

@@ -1,4 +1,4 @@
-"""scikit-learn's view of completion: ratings in, predictions and recommendations out."""
+"""The scikit-learn interface to completion: ratings in, predictions and recommendations out."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class ENMC(Factorizer):
     n_components : int
         Rank.
     missing : {"nan", "unstored", "none"} or None
-        What is missing, see `enmf.complete`. None: NaN in a dense X; a sparse X is then refused. Ratings in a sparse
-        matrix want "unstored".
+        What is missing, see `enmf.complete`. None: NaN in a dense X; a sparse X is then refused. For ratings in a
+        sparse matrix use "unstored".
     ridge : float or (float, float)
         Regularisation, in the unit of X; decisive for predictions (0.02 to 0.03 of the mean rating is a good first
         guess).
@@ -51,7 +51,7 @@ class ENMC(Factorizer):
     row_factors_ : ndarray of shape (n_samples, n_components)
         W = U, solved to optimality for H; `fit_transform` returns it.
     cold_rows_, cold_columns_ : ndarray of int
-        Rows and columns without observation: their factors are zero, and predictions use the average of the others.
+        Rows and columns without observations: their factors are zero, and predictions use the average of the others.
     n_components_, n_iter_, n_features_in_ : int
     reconstruction_err_ : float
         Norm of the residual over the observed entries.
@@ -126,7 +126,7 @@ class ENMC(Factorizer):
         X : array-like or sparse matrix of shape (n_samples, n_features)
         y : ignored
         mask : boolean matrix, optional
-            True where an entry is observed; takes the place of `missing`.
+            True where an entry is observed; replaces `missing`.
         weights : matrix, optional
             Weights of the observed entries.
         """
@@ -146,7 +146,7 @@ class ENMC(Factorizer):
         return self.fit(X, y, mask, weights).row_factors_
 
     def transform(self, X: Any, mask: Any = None, weights: Any = None) -> np.ndarray:
-        """W for new rows, from the entries that are observed in them: nonnegative least squares with the ridge.
+        """W for new rows, from their observed entries: nonnegative least squares with the ridge.
 
         A row without observations becomes zero.
         """
@@ -157,10 +157,10 @@ class ENMC(Factorizer):
             return best_U(with_ridge(problem, self.ridge, self.ridge_scaling), self.components_)
 
     def predict(self, rows: Any, columns: Any = None) -> np.ndarray:
-        """Predicted entries at the places (rows[e], columns[e]) of the fitted matrix, clipped to `clip`."""
+        """Predicted entries at the positions (rows[e], columns[e]) of the fitted matrix, clipped to `clip`."""
         check_is_fitted(self)
         if columns is None:
-            raise TypeError("predict needs rows and columns: the places of the fitted matrix to predict")
+            raise TypeError("predict needs rows and columns: the positions in the fitted matrix to predict")
         return self._predict(rows, columns)
 
     def _predict(self, rows: Any, columns: Any) -> np.ndarray:
@@ -176,7 +176,7 @@ class ENMC(Factorizer):
     def recommend(self, row: int, k: int = 10, exclude_seen: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """The k columns with the largest predictions for a row of the fitted matrix, best first, and their predictions.
 
-        Columns that were observed in this row are left out unless exclude_seen=False; fewer than k may remain.
+        Columns observed in this row are excluded unless exclude_seen=False; fewer than k may remain.
         """
         check_is_fitted(self)
         check_places([row], [0], (len(self.row_factors_), 1))
@@ -187,14 +187,14 @@ class ENMC(Factorizer):
         candidates = np.arange(len(scores))
         if exclude_seen:
             candidates = np.setdiff1d(candidates, self._seen(row), assume_unique=True)
-        order = np.argsort(-scores[candidates], kind="stable")[:k]  # unclipped: clipping makes ties
+        order = np.argsort(-scores[candidates], kind="stable")[:k]  # unclipped: clipping would create ties
         best = candidates[order]
         return best, self._clipped(_finite(scores[best]))
 
     def score(self, X: Any, y: Any = None, mask: Any = None) -> float:
         """Negative root mean squared error of `predict` on the observed entries of X, whose rows are those of the fit.
 
-        Give held-out entries here: an X of the same shape in which only they are observed.
+        Pass held-out entries: an X of the same shape in which only they are observed.
         """
         check_is_fitted(self)
         problem = check_masked_problem(X, None if mask is not None else self.missing, mask)
@@ -229,7 +229,7 @@ class ENMC(Factorizer):
         return stored
 
     def _factors_for_prediction(self) -> tuple[np.ndarray, np.ndarray]:
-        """Factors in which cold rows are the average of the others: the prediction for nobody in particular."""
+        """Factors in which cold rows are the average of the others: a generic prediction."""
         return (
             _with_average(self.row_factors_, self.cold_rows_),
             _with_average(np.ascontiguousarray(self.components_.T), self.cold_columns_),
@@ -255,5 +255,5 @@ def _with_average(F: np.ndarray, cold: np.ndarray) -> np.ndarray:
 
 
 def _finite(predictions: np.ndarray) -> np.ndarray:
-    """Without a ridge nothing bounds what was not observed: no prediction is beyond the number range."""
+    """Predictions without overflow: without a ridge nothing bounds what was not observed."""
     return np.minimum(predictions, np.finfo(predictions.dtype).max)

@@ -1,6 +1,6 @@
-"""scikit-learn's view: parameters and fitted attributes, no algorithm.
+"""The scikit-learn interface: parameters and fitted attributes, no algorithm.
 
-In scikit-learn's words X ~ W H with W = U and H = Vᵀ: samples in rows, `components_` is H.
+In scikit-learn's notation X ~ W H with W = U and H = Vᵀ: samples in rows, `components_` is H.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ENMF(Factorizer):
     Parameters
     ----------
     n_components : int or "auto"
-        Rank. "auto": 10, or the smaller side of X if that is less, or the rank of custom factors.
+        Rank. "auto": 10, or the smaller dimension of X if that is less, or the rank of custom factors.
     init : str or None
         A name of `enmf.initializations()`, or "custom" with W and H given to `fit` or `fit_transform`. Default:
         "exterior" for the solver "enmf", else "nndsvdar".
@@ -60,7 +60,7 @@ class ENMF(Factorizer):
     time_limit, target_error, callback, n_threads, preset : optional
         See `enmf.factorize`.
     memory_limit, checkpoint : optional
-        See `enmf.factorize`; the limit holds for `transform` and `score` too.
+        See `enmf.factorize`; the limit also applies to `transform` and `score`.
     warm_start : bool
         Start from the last solution if it fits X.
     options : dict, optional
@@ -172,7 +172,7 @@ class ENMF(Factorizer):
         return self._fit(X, W, H)
 
     def transform(self, X: Any) -> np.ndarray:
-        """W for the learnt components: nonnegative least squares, solved to optimality."""
+        """W for the learned components: nonnegative least squares, solved to optimality."""
         problem = self._checked(X)
         with parallel.limit(check_threads(self.n_threads)):
             return best_U(self._penalized(problem), self.components_)
@@ -190,7 +190,7 @@ class ENMF(Factorizer):
         return with_penalty(problem, penalty_weights(self.alpha_W, self.alpha_H, self.l1_ratio, *problem.X.shape))
 
     def inverse_transform(self, X: Any) -> np.ndarray:
-        """W H for given W."""
+        """W H for a given W."""
         check_is_fitted(self)
         W = X if sp.issparse(X) or hasattr(X, "iloc") else as_numbers(X, "W")  # a DataFrame keeps its index
         if W.ndim != 2 or W.shape[1] != self.n_components_:
@@ -327,7 +327,7 @@ def _with_fixed_H(model: ENMF, X: Any, W: Any, H: Any) -> tuple[np.ndarray, np.n
 
 
 def penalty_weights(alpha_W: float, alpha_H: float | str, l1_ratio: float, n: int, m: int) -> dict[str, float]:
-    """Weights of our penalty from scikit-learn's: alpha_W counts once for each feature, alpha_H for each sample."""
+    """Weights of our penalty from scikit-learn's: alpha_W counts once per feature, alpha_H once per sample."""
     if isinstance(alpha_H, str):  # "same"
         alpha_H = alpha_W
     if (alpha_W > 0) != (alpha_H > 0):

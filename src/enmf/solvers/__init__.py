@@ -1,1 +1,1 @@
-"""Descent methods: one file each, a `step`; loop.py holds the only outer loop."""
+"""Descent methods, one file each, with a `step`; `enmf.run.loop` holds the only outer loop."""

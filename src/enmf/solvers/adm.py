@@ -20,7 +20,7 @@ from enmf.run.method import Method
 
 @dataclass
 class Copies:
-    """What adm remembers."""
+    """The memory of adm."""
 
     P: np.ndarray
     Q: np.ndarray
@@ -46,7 +46,7 @@ class ADM(Method):
     rho: float = 0.1
     gamma: float = 1.618
 
-    needs = frozenset({"residual", "products", "all rows"})  # its products are those of P and Q
+    needs = frozenset({"residual", "products", "all rows"})  # it multiplies X by P and Q
     monotone = False
 
     def begin(self, state: State) -> Copies:
@@ -57,7 +57,7 @@ class ADM(Method):
     def step(self, state: State, memory: Copies, objective: float) -> None:
         X: Any = state.X
         P, Q, U, V = memory.P, memory.Q, state.U, state.V
-        heaviest = X.heaviest()  # R over it: Z then majorizes the weighted error
+        heaviest = X.heaviest()  # with R divided by it, Z majorizes the weighted error
         ridge_U, ridge_V = (half.penalty.per_row(len(half.F)) / heaviest for half in state.halves)
         alpha, beta, gamma, step = (
             np.asarray(c, U.dtype) for c in (memory.alpha, memory.beta, self.gamma, 1.0 / heaviest)
@@ -73,7 +73,7 @@ class ADM(Method):
 
 
 def solve_rows(G: np.ndarray, B: np.ndarray, shift: np.ndarray) -> np.ndarray:
-    """F with F_i (G + shift_i I) = B_i: one eigendecomposition serves all shifts. Directions without weight get 0."""
+    """F with F_i (G + shift_i I) = B_i: one eigendecomposition serves all shifts. Null directions get 0."""
     values, Q = np.linalg.eigh(G)
     values = np.maximum(values, 0)
     total = values + np.broadcast_to(shift, len(B))[:, None].astype(G.dtype)

@@ -1,4 +1,4 @@
-"""Two methods by alternating directions (ADMM).
+"""Two alternating direction methods (ADMM).
 
 ao-admm   Huang, Sidiropoulos and Liavas 2016: alternate between the factors; each nonnegative least squares problem is
           approached by a few ADMM iterations with one Cholesky factor, warm-started with its dual:
@@ -7,7 +7,7 @@ nmf-admm  ADMM on the whole problem (compare Hajinezhad et al. 2016): minimize 1
           U, V >= 0; P and Q are unconstrained, the duals Y, W scaled by rho:
               P = (X Q + rho (U - Y)) (QᵀQ + rho I)⁻¹ ;  Q = (Xᵀ P + rho (V - W)) (PᵀP + rho I)⁻¹
               U = max(0, P + Y) ;  V = max(0, Q + W) ;  Y = Y + P - U ;  W = W + Q - V
-          The pair (U, V) is what one gets: it is feasible.
+          The result is the pair (U, V), which is feasible.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from enmf.run.method import Method
 
 @dataclass(frozen=True)
 class AOADMM(Method):
-    """Alternating optimization with ADMM inside.
+    """Alternating optimization with inner ADMM.
 
     Parameters
     ----------
     inner : int
-        Largest number of ADMM iterations for each product with X.
+        Largest number of ADMM iterations per product with X.
     epsilon : float
-        They end when the squared primal and dual residuals are below this share of the squared norms.
+        ADMM ends when the squared primal and dual residuals are below this share of the squared norms.
     """
 
     inner: int = 5
@@ -72,7 +72,7 @@ class AOADMM(Method):
 
 @dataclass
 class Split:
-    """What nmf-admm remembers: unconstrained copies and duals of both factors, and their penalty parameters."""
+    """The memory of nmf-admm: unconstrained copies and duals of both factors, and their penalty parameters."""
 
     copies: list[np.ndarray]
     duals: list[np.ndarray]
@@ -86,13 +86,13 @@ class NMFADMM(Method):
     Parameters
     ----------
     rho : float
-        Penalty parameter of a factor, relative to the norm of the Gram matrix of the other one at the start. Small ones
-        diverge, large ones are slow.
+        Penalty parameter of a factor, relative to the norm of the Gram matrix of the other one at the start. Small
+        values diverge, large ones are slow.
     """
 
     rho: float = 1.0
 
-    needs = frozenset({"normal equations", "products", "all rows"})  # its products are those of the copies
+    needs = frozenset({"normal equations", "products", "all rows"})  # it multiplies X by the copies
     monotone = False
 
     def begin(self, state: State) -> list[Split]:

@@ -6,12 +6,12 @@ nonnegative matrix factorization").
     a divided or multiplied by 10 as long as the condition holds or fails
 
 Each problem is solved until the projected gradient falls to a tolerance, which shrinks tenfold when the first gradient
-already satisfies it. Steps are relative to 1 / ||G||, so that the first one has no unit.
+already satisfies it. Steps are relative to 1 / ||G||, so that the first one is unit-free.
 
-als-projected: the unconstrained least squares solution, negative entries set to zero. Not a descent method: it goes
-    round in circles, or stays, far from any minimum. So when some steps have hardly gained anything, it goes back to
-    the best pair, and on with a proximal term,  F <- max(0, (B + w F) (G + w I)⁻¹),  w growing from a hundredth of
-    ||G|| to ||G||; the step becomes nearly one of the projected gradient.
+als-projected: the unconstrained least squares solution, negative entries set to zero. Not a descent method: it cycles
+    or gets stuck far from any minimum. So when several steps have gained almost nothing, it returns to the best pair
+    and continues with a proximal term,  F <- max(0, (B + w F) (G + w I)⁻¹),  w growing from a hundredth of ||G|| to
+    ||G||; the step becomes nearly a projected gradient step.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ PROGRESS = 1e-4  # share of the squared error that a step of als-projected must 
 
 @dataclass(frozen=True)
 class AlternatingNNLS(Method):
-    """Both factors in turn by an iterative solver for nonnegative least squares, ever more exactly.
+    """Both factors in turn, ever more accurately, by an iterative solver for nonnegative least squares.
 
     Parameters
     ----------
     inner : int
-        Largest number of steps of the solver for each product with X.
+        Largest number of steps of the solver per product with X.
     first_tolerance : float
-        The first subproblems end when the projected gradient fell to this share of the start's.
+        The first subproblems end when the projected gradient has fallen to this share of its initial size.
     """
 
     inner: int = 5
@@ -50,7 +50,7 @@ class AlternatingNNLS(Method):
     solver: ClassVar[Callable[..., tuple[np.ndarray, int]]]
 
     def begin(self, state: State) -> list[float]:
-        """Tolerances for U and for V; they come with the first step."""
+        """Tolerances for U and for V; the first step sets them."""
         return []
 
     def step(self, state: State, memory: list[float], objective: float) -> None:
@@ -115,7 +115,7 @@ class ALS(AlternatingNNLS):
 
 @dataclass
 class Best:
-    """What als-projected remembers."""
+    """The memory of als-projected."""
 
     weight: float = 0.0  # of the proximal term, relative to ||G||
     objective: float = np.inf
@@ -130,7 +130,7 @@ class ProjectedALS(Method):
     Parameters
     ----------
     patience : int
-        Steps that hardly gain anything after which the proximal term grows.
+        Number of steps with almost no gain after which the proximal term grows.
     """
 
     patience: int = 5
@@ -148,7 +148,7 @@ class ProjectedALS(Method):
         if objective < memory.objective:
             gained = objective < (1.0 - PROGRESS) * memory.objective
             memory.objective, memory.waited = objective, 0 if gained else memory.waited + 1
-            memory.pair = state.U, state.V  # a step makes new ones
+            memory.pair = state.U, state.V  # no copy needed: a step makes new arrays
         else:
             memory.waited += 1
         if memory.waited >= self.patience and memory.pair is not None:
@@ -159,7 +159,7 @@ class ProjectedALS(Method):
 
 
 def _project(F: np.ndarray, G: np.ndarray, B: np.ndarray, weight: float) -> np.ndarray:
-    """max(0, (B + w F) (G + w I)⁺), w relative to ||G||; F itself where G has no finite inverse."""
+    """max(0, (B + w F) (G + w I)⁺), w relative to ||G||; F itself if G has no finite inverse."""
     if not np.sqrt(np.finfo(G.dtype).tiny) < float(np.trace(G)) < np.inf:
         return F
     if weight == 0.0:

@@ -3,7 +3,7 @@
 Each row has a passive set P (entries free to be positive). With x = G_PP⁻¹ b_P on P and y = G x - b outside, exchange
 the infeasible indices {k in P: x_k < 0} and {k outside: y_k < 0} all at once; if their number has not fallen for three
 exchanges, exchange only the largest one (Murty's rule, which is finite). Rows with equal passive sets are solved
-together. Rows whose Gram matrix is singular on P, or that do not end, are left to the active set method of
+together. Rows whose Gram matrix is singular on P, or that do not terminate, are left to the active set method of
 `enmf.kernels.nnls`.
 """
 
@@ -21,12 +21,12 @@ from enmf.matrix.factor import by_rows
 from enmf.problem.state import State
 from enmf.run.method import Method
 
-PATIENCE = 3  # full exchanges allowed without a decrease of the infeasible indices
+PATIENCE = 3  # full exchanges allowed without a decrease in the number of infeasible indices
 
 
 @dataclass(frozen=True)
 class ANLSBPP(Method):
-    """Both factors to optimality in turn."""
+    """Each factor to optimality in turn."""
 
     needs = frozenset({"normal equations"})
 
@@ -42,7 +42,7 @@ class ANLSBPP(Method):
 def block_pivoting(G: np.ndarray, B: np.ndarray, start: np.ndarray | None = None) -> np.ndarray:
     """argmin over F >= 0 of 1/2 <F, F G> - <F, B>, row by row, exact to rounding (F, B: n x r; G: r x r).
 
-    `start` gives the first passive sets by its support.
+    The support of `start` gives the first passive sets.
     """
     n, r = B.shape
     G64, B64 = np.ascontiguousarray(G, dtype=np.float64), np.ascontiguousarray(B, dtype=np.float64)

@@ -5,8 +5,8 @@ multiplicative update algorithms for nonnegative matrix factorization").
     Ubar_ij = U_ij  where D_ij >= 0,   max(U_ij, sigma)  where D_ij < 0
 
 sigma keeps entries near zero able to grow, delta keeps the denominator positive. Both are given relative to the mean
-entry of the factor and of the denominator, so that the method has no unit. An entry below `drop` of the mean that still
-wants to shrink becomes exactly zero: multiplication alone never gets there.
+entry of the factor and of the denominator, so that the method is unit-free. An entry below `drop` of the mean that
+still shrinks becomes exactly zero: multiplication alone never gets there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from enmf.run.method import Method
 
 @dataclass(frozen=True)
 class GradMult(Method):
-    """One multiplicative update for each product with X."""
+    """One multiplicative update per product with X."""
 
     sigma: float = 1e-8
     delta: float = 1e-8

@@ -2,9 +2,9 @@
 
     U_i <- max(0, U_i - d_i g_i),  d_i = ||g_i||² / (g_i VᵀV g_iᵀ),  g the projected gradient
 
-The paper's "gradient" ablation of the descent stage: Algorithm 2 on factors that are nonnegative already. Exact steps
-along a projected gradient need not decrease the objective once the projection has cut them; a row for which the steps
-did not help takes a short step instead.
+The paper's "gradient" ablation of the descent stage: Algorithm 2 on factors that are already nonnegative. Exact steps
+along a projected gradient need not decrease the objective once the projection has cut them; a row for which they did
+not help takes a short step instead.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from enmf.run.method import Method
 
 @dataclass(frozen=True)
 class Gradient(Method):
-    """Projected gradient steps, `inner` of them for each product with X."""
+    """Projected gradient steps, `inner` of them per product with X."""
 
     inner: int = 5
     epsilon: float = 0.1

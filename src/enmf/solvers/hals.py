@@ -2,13 +2,13 @@
 
 hals    u_k <- max(0, u_k + (X v_k - U Vᵀ v_k) / ||v_k||²), one sweep over k for U, then for V
         Cichocki and Phan 2009; the paper's descent stage (section 4.3).
-a-hals  several sweeps for each product with X, while they are cheap and still make progress
+a-hals  several sweeps per product with X, while they are cheap and still make progress
         Gillis and Glineur 2012.
 e-hals  a-hals with extrapolation  U_y = max(0, U_new + beta (U_new - U_old))  and restart when the error grows
-        Ang and Gillis 2019. The state is the extrapolated pair: it is nonnegative and its products are the ones at
-        hand, so the error that decides about a restart costs nothing.
+        Ang and Gillis 2019. The state is the extrapolated pair: it is nonnegative and its products are already
+        known, so the error that triggers a restart costs nothing.
 
-With missing entries each row has a problem of its own; hals is then the sequential coordinate descent of Lin and
+With missing entries each row has its own problem; hals is then the sequential coordinate descent of Lin and
 Boutros 2018 ("masked-scd"), and e-hals the descent of eNMC ("masked-e-scd").
 """
 
@@ -36,7 +36,7 @@ class Sweeping(Method):
         raise NotImplementedError
 
     def begin(self, state: State) -> Any:
-        """What is done to each half."""
+        """The half-steps of both halves."""
         return [Sweep(self.most_sweeps(half), self.progress) for half in state.halves]
 
     def step(self, state: State, memory: Any, objective: float) -> None:
@@ -49,12 +49,12 @@ class Sweeping(Method):
 
 @dataclass(frozen=True)
 class HALS(Sweeping):
-    """So many sweeps for each product.
+    """A fixed number of sweeps per product.
 
     Parameters
     ----------
     sweeps : int
-        Largest number of sweeps for each product.
+        Largest number of sweeps per product.
     progress : float
         Sweeps end when one changes the factor (each row, with missing entries) by less than this share of the first.
     """
@@ -68,7 +68,7 @@ class HALS(Sweeping):
 
 @dataclass(frozen=True)
 class AcceleratedHALS(Sweeping):
-    """Up to 1 + alpha * (cost of the product / cost of a sweep) sweeps for each product.
+    """Up to 1 + alpha * (cost of the product / cost of a sweep) sweeps per product.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class AcceleratedHALS(Sweeping):
     progress : float
         Sweeps end when one changes the factor (each row, with missing entries) by less than this share of the first.
     max_sweeps : int, optional
-        Largest number of sweeps, whatever they cost.
+        Largest number of sweeps, regardless of their cost.
     """
 
     alpha: float = 0.5
@@ -93,7 +93,7 @@ class AcceleratedHALS(Sweeping):
 
 @dataclass
 class Extrapolation:
-    """What e-hals remembers."""
+    """The memory of e-hals."""
 
     sweeps: list[int]
     beta: float
@@ -110,7 +110,7 @@ class ExtrapolatedHALS(AcceleratedHALS):
     Parameters
     ----------
     beta : float
-        First extrapolation weight.
+        Initial extrapolation weight.
     growth, cap_growth, shrink : float
         gamma, gamma_bar and eta of Ang and Gillis (2019).
     """
@@ -134,7 +134,7 @@ class ExtrapolatedHALS(AcceleratedHALS):
             memory.plain = copied(state.U), copied(state.V)
         elif (
             objective > memory.best
-        ):  # in doubt, too: a restart costs one product, momentum beyond the minimum much more
+        ):  # restart if in doubt: it costs one product, momentum beyond the minimum much more
             state.replace(*(copied(F) for F in memory.plain))
             memory.cap = memory.last_beta
             memory.beta /= self.shrink

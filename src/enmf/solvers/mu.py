@@ -2,10 +2,10 @@
 
     U <- U * (X V) / (U (VᵀV + l2 I) + l1),   then V <- V * (Xᵀ U) / (V (UᵀU + l2 I) + l1)
 
-An entry whose denominator is zero stays as it is. Entries that have shrunk to nothing become exactly zero:
-multiplication alone never gets there, and the KKT residual would not see that they have arrived. Nor does it bring them
-back: a zero whose gradient asks it to grow begins anew from nothing (the lower bound of Gillis and Glineur 2008).
-Without that the method stops where it must not, on Verb at rank 80 1 % to 6 % above the others.
+An entry whose denominator is zero stays as it is. Entries that have become negligible are set to exactly zero:
+multiplication alone never gets there, and the KKT residual would not see that they have converged. Nor does it bring
+them back: a zero whose gradient asks it to grow restarts at the threshold (the lower bound of Gillis and Glineur 2008).
+Without that the method gets stuck, on Verb at rank 80 1 % to 6 % above the others.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from enmf.run.method import Method
 
 @dataclass(frozen=True)
 class MultiplicativeUpdates(Method):
-    """One update for each product with X.
+    """One update per product with X.
 
     Parameters
     ----------
     drop : float
-        Entries below this share of the mean entry are nothing: they become zero when they still shrink.
+        Entries below this share of the mean entry become zero if they still shrink.
     """
 
     drop: float = 1e-12
@@ -41,7 +41,7 @@ class MultiplicativeUpdates(Method):
 
 @by_rows
 def _update(F: np.ndarray, numerator: np.ndarray, denominator: np.ndarray, nothing: float) -> np.ndarray:
-    """One update; entries below `nothing` that still shrink become zero, zeros that want to grow become `nothing`."""
+    """One update; entries below `nothing` that still shrink become zero, zeros that should grow become `nothing`."""
     factor = np.ones_like(F)
     np.divide(np.maximum(numerator, 0), denominator, out=factor, where=denominator > 0)
     new = F * factor

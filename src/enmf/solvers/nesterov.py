@@ -2,7 +2,7 @@
 
 nenmf  Guan, Tao, Luo and Yuan 2012: each nonnegative least squares problem by the optimal gradient method
            F = max(0, Y - (Y G - B) / L) ;  a' = (1 + sqrt(4 a² + 1)) / 2 ;  Y = F + (a - 1)/a' (F - F_old) ;  L = ||G||
-       until the projected gradient has fallen to a tolerance, which shrinks tenfold when the start satisfies it already
+       until the projected gradient has fallen to a tolerance, which shrinks tenfold when the start already satisfies it
 fpgm   Xu and Yin 2013 (accelerated block proximal gradient): one extrapolated gradient step for each factor
            Fh = F + w (F - F_old) ;  F = max(0, Fh - (Fh G - B) / L) ;
            w = min((t_old - 1)/t, 0.9999 sqrt(L_old/L)),  t = (1 + sqrt(1 + 4 t_old²)) / 2
@@ -26,7 +26,7 @@ def optimal_gradient_nnls(
 ) -> tuple[np.ndarray, int]:
     """min over F >= 0 of 1/2 <F, F G> - <F, B> from the given F; the solution and the number of steps.
 
-    The acceleration starts anew whenever it would go against the gradient, so that the objective never increases.
+    The acceleration restarts whenever it would go against the gradient, so that the objective never increases.
     """
     lipschitz = float(np.linalg.norm(G, 2))
     if lipschitz == 0.0:
@@ -68,11 +68,11 @@ class NeNMF(AlternatingNNLS):
 
 @dataclass
 class Acceleration:
-    """What fpgm remembers."""
+    """The memory of fpgm."""
 
     best: float = np.inf
     t: float = 1.0
-    old: tuple[np.ndarray, np.ndarray] | None = None  # the pair of one step ago
+    old: tuple[np.ndarray, np.ndarray] | None = None  # the pair before the last step
     lipschitz: list[float | None] = field(default_factory=lambda: [None, None])
 
 
@@ -92,7 +92,7 @@ class FPGM(Method):
     def step(self, state: State, memory: Acceleration, objective: float) -> None:
         if memory.old is None:
             memory.old = state.U, state.V
-        elif objective > memory.best + state.rounding(objective):  # back to the pair before, without extrapolation
+        elif objective > memory.best + state.rounding(objective):  # back to the previous pair, without extrapolation
             state.replace(*memory.old)
             memory.t, memory.best = 1.0, np.inf
         else:

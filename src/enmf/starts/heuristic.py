@@ -1,9 +1,9 @@
 """heuristic: rank reduction (Dong, Lin and Chu 2014).
 
 Wedderburn's formula  A' = A - (A x)(yᵀ A) / (yᵀ A x)  lowers the rank by one for any x, y with yᵀ A x != 0. Starting
-with A = X, take x and y nonnegative, extract the nonnegative parts of A x and Aᵀ y as a component, and go on with the
-rest. The pair comes from a few rounds of  y = max(0, A x), x = max(0, Aᵀ y)  from a random x >= 0. The rest X - U Vᵀ is
-never formed.
+with A = X, take x and y nonnegative, extract the nonnegative parts of A x and Aᵀ y as a component, and continue with
+the rest. The pair comes from a few rounds of  y = max(0, A x), x = max(0, Aᵀ y)  from a random x >= 0. The rest
+X - U Vᵀ is never formed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def heuristic(X: Matrix, rank: int, rng: np.random.Generator) -> tuple[np.ndarra
 
 
 def _direction(x: np.ndarray) -> tuple[np.ndarray, float]:
-    """The positive part of x in unit length, and that length; in double precision, which squares do not leave."""
+    """The positive part of x at unit length, and its length; in double precision, where squares cannot overflow."""
     x = np.maximum(x, 0)
     length = float(np.linalg.norm(x.astype(np.float64)))
     return (x / length if length > 0 else x), length

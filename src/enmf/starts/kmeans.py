@@ -1,7 +1,7 @@
 """kmeans: components are the centres of row clusters (Xue et al. 2008).
 
 V holds the centres; U is 1 for the cluster of a row and 0.2 for the others (Wild et al. 2004), so that no entry starts
-at zero, times the row's best factor. More clusters than rows: the rest starts at random.
+at zero, times the row's best factor. With more clusters than rows the rest starts at random.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def kmeans(X: Matrix, rank: int, rng: np.random.Generator) -> tuple[np.ndarray, 
     clusters = min(rank, X.shape[0])
     seed = int(rng.integers(2**31 - 1))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # equal rows, or not quite converged: a start all the same
+        warnings.simplefilter("ignore", ConvergenceWarning)  # equal rows, or not quite converged: still a start
         model = KMeans(clusters, n_init=1, max_iter=ITERATIONS, random_state=seed).fit(_narrow(X.raw()))
     X.passes += model.n_iter_
     U, V = random(X, rank, rng)
@@ -36,11 +36,11 @@ def kmeans(X: Matrix, rank: int, rng: np.random.Generator) -> tuple[np.ndarray, 
 
 
 def _narrow(array: Any) -> Any:
-    """Sparse matrices with 32-bit indices, as scikit-learn wants them."""
+    """Sparse matrices with 32-bit indices, as scikit-learn requires."""
     if not sp.issparse(array) or array.indices.dtype == np.int32:
         return array
     if max(array.nnz, *array.shape) > np.iinfo(np.int32).max:
         raise ValueError(
-            f"init='kmeans' takes a sparse X of less than 2^31 entries, got {array.nnz}: use another start"
+            f"init='kmeans' takes a sparse X of fewer than 2^31 entries, got {array.nnz}: use another start"
         )
     return sp.csr_array((array.data, array.indices.astype(np.int32), array.indptr.astype(np.int32)), shape=array.shape)

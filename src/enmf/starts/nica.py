@@ -1,9 +1,9 @@
 """nica: nonnegative independent component analysis (Kitamura and Ono 2016, after Plumbley and Oja 2004).
 
 The leading singular subspace gives r mixtures Z = diag(s) Vᵀ of the columns of X. Whiten them by their covariance
-without removing the mean, then turn the whitened mixtures by the rotation that leaves least below zero:
+without removing the mean, then apply the rotation that leaves the least below zero:
     Y = R Z,  minimize 1/2 sum min(0, Y)²,   R <- exp(-step (f(Y) Yᵀ - Y f(Y)ᵀ)) R,   f(y) = min(0, y)
-V is the positive part of the sources Y, U of the mixing matrix, both at the best common scale.
+V is the positive part of the sources Y, U that of the mixing matrix, both at the best common scale.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def nica(X: Matrix, rank: int, rng: np.random.Generator) -> tuple[np.ndarray, np
     flip = np.where(sources.sum(axis=1) < 0, -1.0, 1.0)
     A, B = balanced(np.maximum(mixing * flip, 0), np.maximum(sources * flip[:, None], 0).T)
     sizes = np.linalg.norm(A, axis=0)
-    real = np.flatnonzero(sizes > 1e-6 * sizes.max())  # the others are made of rounding
+    real = np.flatnonzero(sizes > 1e-6 * sizes.max())  # the others are rounding noise
     U, V = random(X, rank, rng)
     U[:, real], V[:, real] = A[:, real], B[:, real]
     return fit_scale(X, U, V)
@@ -47,7 +47,7 @@ def _whitening(mixtures: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _least_negative(Z: np.ndarray) -> np.ndarray:
-    """The rotation R for which R Z has little below zero; the best one seen."""
+    """The best rotation R seen: R Z has little below zero."""
     r, m = Z.shape
     R = np.eye(r)
     best, best_loss, step = R, np.inf, STEP
@@ -61,7 +61,7 @@ def _least_negative(Z: np.ndarray) -> np.ndarray:
             step, R = step / 2, best
             continue
         torque = (below @ Y.T - Y @ below.T) / m
-        # the Cayley transform is the exponential to second order, and orthogonal exactly
+        # the Cayley transform is the exponential to second order, and exactly orthogonal
         half = 0.5 * step * torque
         R = procrustes(np.linalg.solve(np.eye(r) + half, np.eye(r) - half) @ R)
     return best

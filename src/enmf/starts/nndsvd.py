@@ -48,5 +48,5 @@ def nndsvdar(X: Matrix, rank: int, rng: np.random.Generator) -> tuple[np.ndarray
 
 
 def _zeros(F: np.ndarray) -> np.ndarray:
-    """Entries that are zero but for the rounding of the SVD."""
+    """Entries that are zero up to rounding of the SVD."""
     return 100 * np.finfo(F.dtype).eps * F.max(initial=0) >= F

@@ -8,7 +8,7 @@ import numpy as np
 
 
 def observed(X: Any, rank: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """U Vᵀ has the mean of the entries; all methods update U first."""
+    """U Vᵀ has the mean of the observed entries; U may be constant, as all methods update it first."""
     size = np.sqrt(mean(X) / rank)
     V = 2.0 * size * rng.random((X.shape[1], rank))
     return np.full((X.shape[0], rank), size, X.dtype, order="F"), np.asfortranarray(V, dtype=X.dtype)

@@ -1,9 +1,9 @@
-"""r1d: rank-one downdating (Biggs, Ghodsi and Vavasis 2008), the start that the method "r1d" has for itself.
+"""r1d: rank-one downdating (Biggs, Ghodsi and Vavasis 2008), the start of the method "r1d".
 
 Find rows M and columns N of X where it is nearly of rank one, X(M, N) ~ u s vᵀ, from the largest column on, by
     N = {j : gamma (X(M, j)ᵀ u)² > ||X(M, j)||²},  v = X(M, N)ᵀ u normalized
     M = {i : gamma (X(i, N) v)² > ||X(i, N)||²},  u = X(M, N) v normalized
-until M and N stay; store u and s v as a component, set X(M, N) to zero, and go on with the rest. Works on a copy of X.
+until M and N stay; store u and s v as a component, set X(M, N) to zero, and continue. Works on a copy of X.
 Components for which nothing is left (on dense data the first part is all of X) start at random.
 """
 

@@ -9,7 +9,7 @@ from enmf.matrix.factor import inner
 
 
 def balanced(U: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same components with ||u_j|| = ||v_j||, so that both have the unit of the square root of X."""
+    """The same components with ||u_j|| = ||v_j||, so that both have the unit of sqrt(X)."""
     u, v = np.linalg.norm(U, axis=0), np.linalg.norm(V, axis=0)
     root = np.sqrt(np.divide(v, u, out=np.ones_like(u), where=(u > 0) & (v > 0)))
     return U * root, V / root

@@ -26,7 +26,7 @@ Product = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class Extraction:
-    """Factors X ~ U Vᵀ one of which consists of rows or columns of X."""
+    """Factors X ~ U Vᵀ, one of which consists of rows or columns of X."""
 
     side: str  # "rows" or "columns"
     anchors: tuple[int, ...]
@@ -37,7 +37,7 @@ class Extraction:
 
 def spa(X: Matrix, rank: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     found = extract(X, min(rank, *X.shape))
-    U, V = random(X, rank, rng)  # columns of it are left where X has fewer independent rows than the rank
+    U, V = random(X, rank, rng)  # some of its columns remain if X has fewer independent rows than the rank
     count = len(found.anchors)
     U[:, :count], V[:, :count] = balanced(found.U, found.V)
     return U, V
@@ -67,13 +67,13 @@ def _from_columns(X: Matrix, rank: int) -> Extraction:
 def _corners(
     times: Product, transpose_times: Product, squares: np.ndarray, width: int, rank: int, dtype: np.dtype
 ) -> list[int]:
-    """Rows picked by successive projection; fewer than the rank when nothing but rounding is left.
+    """Rows picked by successive projection; fewer than the rank when only rounding is left.
 
     `times` multiplies X (or Xᵀ, to pick columns) by a block of columns, `squares` are the squared lengths of its rows.
     """
     sums = times(np.ones((width, 1), dtype))[:, 0].astype(np.float64)
     eps = float(np.finfo(dtype).eps)
-    weight = np.divide(1.0, sums, out=np.zeros(len(sums)), where=sums > eps * sums.max(initial=0.0))  # not of rounding
+    weight = np.divide(1.0, sums, out=np.zeros(len(sums)), where=sums > eps * sums.max(initial=0.0))  # 0: rounding
     length = (np.sqrt(squares) * weight) ** 2
     rounding = 100.0 * eps * length.max(initial=0.0)
     basis = np.zeros((width, 0))

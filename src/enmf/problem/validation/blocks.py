@@ -1,4 +1,4 @@
-"""X in blocks of rows: one look at every block before any work. Imported only where X is read in blocks."""
+"""X in blocks of rows: every block is checked once before any work. Imported only if X is read in blocks."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from enmf.problem.validation.numbers import warn_outside
 
 
 def check_blocks(X: Any, dtype: Any, limit: int | None) -> Problem:
-    """Look once at every block; errors name the block and the entry."""
+    """Check every block once; errors name the block and the entry."""
     engine = Engine(limit)
     blocks, columns = open_blocks(X, engine.block_bytes)
     if columns > 1:
         warn_outside(
-            f"X is cut into {columns} chunks along its columns; every block of rows is put together from them, which "
+            f"X is split into {columns} chunks along its columns; every block of rows is assembled from them, which "
             "moves all of X between the workers. Chunks of whole rows are cheaper: X.rechunk({1: -1})"
         )
     if not blocks:

@@ -26,7 +26,7 @@ def _names(labels: Any) -> list[str] | None:
 
 
 def check_values(X: Any, shape: tuple[int, int]) -> Any:
-    """X as numbers to look at, CSR or ndarray, NaN where they are missing; None where X is read in blocks."""
+    """The values of X, CSR or ndarray, NaN where they are missing; None if X is read in blocks."""
     if is_lazy(X):
         return None
     values = check_sparse(X, None) if sp.issparse(X) else check_dense(X, None)
@@ -75,7 +75,7 @@ def hidden_entries(X: Any) -> np.ndarray | None:
 
 
 def unmasked(array: Any, name: str) -> np.ndarray:
-    """The array; an error where numpy.ma masks some of its entries."""
+    """The array; an error if numpy.ma masks some of its entries."""
     if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
         raise ValueError(f"{name} has {int(np.ma.count_masked(array))} masked entries. Fill them: {name}.filled(...)")
     return np.asarray(array)
@@ -115,7 +115,7 @@ def check_sparse(X: Any, dtype: Any) -> sp.csr_array:
 
 
 def canonical(S: Any, name: str) -> sp.csr_array:
-    """CSR, sorted and without duplicates. The caller's arrays are shared if they are canonical already."""
+    """CSR, sorted and without duplicates. The caller's arrays are shared if they are already canonical."""
     try:
         csr = as_csr(S)
     except ValueError as problem:

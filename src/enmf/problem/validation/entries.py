@@ -12,16 +12,16 @@ from enmf.matrix.base import Matrix
 from enmf.matrix.factor import row_blocks
 from enmf.problem.validation.numbers import warn_outside
 
-# Entries outside these ranges are brought to order 1 by an exact power of 4, so that no square overflows or underflows.
+# Entries outside these ranges are scaled to order 1 by an exact power of 4, so that no square overflows or underflows.
 SAFE_RANGE = {np.dtype(np.float32): (1e-9, 1e9), np.dtype(np.float64): (1e-70, 1e70)}
-SQUARES = 1e-150, 1e150  # ||X|| between these: its square, and what is computed from it, are ordinary double numbers
+SQUARES = 1e-150, 1e150  # range of ||X|| in which its square, and what is computed from it, are normal doubles
 TINY_NEGATIVE = 100  # negative entries up to this many rounding units of the largest entry are treated as zeros
 
 _M = TypeVar("_M", bound=Matrix)
 
 
 class EntryError(ValueError):
-    """Unusable entries of X: what kind, how many, and where the first one is."""
+    """Unusable entries of X: their kind, their number, and the place of the first one."""
 
     def __init__(self, message: str, kind: str, count: int, place: tuple[int, int]) -> None:
         super().__init__(message)
@@ -43,7 +43,7 @@ def checked_entries(array: Any, advice: str | None = None) -> tuple[Any, float]:
 
 
 def within_range(X: _M, scale: float) -> _M:
-    """X itself; an error where ||X||², in the user's units, overflows or underflows."""
+    """X itself; an error if ||X||², in the user's units, overflows or underflows."""
     norm = math.sqrt(X.squared_norm())
     size = math.log10(norm) + math.log10(scale) if norm > 0 else 0.0
     if not math.log10(SQUARES[0]) <= size <= math.log10(SQUARES[1]):
@@ -120,7 +120,7 @@ def first_place(array: Any, where: np.ndarray) -> tuple[int, int]:
 
 
 def power_of_four(largest: float, dtype: np.dtype) -> float:
-    """The scale of X: 1 where its largest entry is in the safe range."""
+    """The scale of X: 1 if its largest entry is in the safe range."""
     low, high = SAFE_RANGE[np.dtype(dtype)]
     if largest == 0.0 or low <= largest <= high:
         return 1.0
@@ -128,7 +128,7 @@ def power_of_four(largest: float, dtype: np.dtype) -> float:
 
 
 def _divided(array: Any, scale: float) -> Any:
-    """array / scale, exactly: in two steps, as a single one could leave the range of numbers."""
+    """array / scale, exactly: in two steps, as a single one could overflow or underflow."""
     array = _copied(array)
     values = array.data if sp.issparse(array) else array
     half = 2.0 ** np.round(np.log2(scale) / 2.0)

@@ -13,7 +13,7 @@ from enmf.problem.validation.convert import canonical, unmasked, without_na
 from enmf.problem.validation.entries import SQUARES
 from enmf.problem.validation.numbers import check_choice, check_count, check_number, warn_outside
 
-UNIT, LEAN = 30, 60  # powers of two by which the product of a start may miss X, and its factors differ in size
+UNIT, LEAN = 30, 60  # powers of two by which the product of a start may differ from X, and its factors from each other
 
 
 def check_rank(rank: Any, X: Matrix, name: str = "rank") -> int:
@@ -64,12 +64,12 @@ def _check_start(F: Any, name: str, X: Matrix, side: int, rank: int, scale: floa
     """A factor to start from, not all zero unless X is."""
     F = check_factor(F, name, X, side, rank, scale)
     if not F.any() and X.squared_norm() > 0:
-        raise ValueError(f"{name} is full of zeros, and nothing can grow from there. Give it positive entries")
+        raise ValueError(f"{name} is full of zeros, which no method can leave. Give it positive entries")
     return F
 
 
 def _in_unit_of(X: Matrix, U: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Factors of a very different size than X, or than each other, are brought near it by powers of two."""
+    """Scale factors whose size differs greatly from that of X, or from each other, by powers of two."""
     mean_square = X.squared_norm() / (X.shape[0] * X.shape[1])
     if mean_square == 0.0:
         return U, V
@@ -102,7 +102,7 @@ def check_factors(U: Any, V: Any, X: Matrix, rank: int | None, scale: float) -> 
 
 def check_factor(F: Any, name: str, X: Matrix, side: int, rank: int | None, scale: float) -> np.ndarray:
     """The factor for one side of X (0: rows, 1: columns): a copy, scaled to the problem."""
-    with np.errstate(over="ignore"):  # reported below
+    with np.errstate(over="ignore"):  # the overflow is reported below
         F = as_numbers(F, name).astype(X.dtype, order="F")
     if F.ndim != 2 or F.shape[0] != X.shape[side] or rank not in (None, F.shape[1]):
         wanted = f"({X.shape[side]}, {'r' if rank is None else rank})"
@@ -151,7 +151,7 @@ def check_pair(pair: Any, name: str = "", X: Any = None) -> tuple[np.ndarray, np
     U, V = _check_any_sign(U, f"U{where}"), _check_any_sign(V, f"V{where}")
     if U.shape[1] != V.shape[1]:
         raise ValueError(
-            f"U and V{where} must have as many columns as each other, got {U.shape} and {V.shape}"
+            f"U and V{where} must have the same number of columns, got {U.shape} and {V.shape}"
             + (". Pass V = H.T for a scikit-learn H" if U.shape[1] == V.shape[0] else "")
         )
     return U, V

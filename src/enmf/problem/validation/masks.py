@@ -34,7 +34,7 @@ OBSERVED = "Observed entries must be numbers; say with missing= or mask= which o
 def check_masked_problem(
     X: Any, missing: Any = None, mask: Any = None, weights: Any = None, dtype: Any = None
 ) -> Problem:
-    """Turn the user's X and what they say about missing entries into a `MaskedMatrix`.
+    """Turn the user's X and their statement of what is missing into a `MaskedMatrix`.
 
     `missing` is one of MISSING or a boolean matrix, True where an entry is missing; `mask` is a boolean matrix, True
     where an entry is observed.
@@ -73,14 +73,14 @@ def check_masked_rank(rank: Any, X: Any, ridged: bool, name: str = "rank") -> in
     numbers = rank * sum(X.shape)
     if not ridged and rank <= min(X.shape) and X.observed < X.shape[0] * X.shape[1] and numbers > X.observed:
         warn_outside(
-            f"{name} {rank} means {numbers} numbers to find from {X.observed} observed entries: the missing ones are "
-            f"not determined. Use a smaller {name} or a ridge"
+            f"{name} {rank} means {numbers} unknowns for {X.observed} observed entries: the missing ones are not "
+            f"determined. Use a smaller {name} or a ridge"
         )
     return rank
 
 
 def check_places(rows: Any, columns: Any, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
-    """Row and column indices within the matrix, broadcast against each other and flattened; and their joint shape."""
+    """Row and column indices within the matrix, broadcast together and flattened; and their common shape."""
     found = []
     for name, places, length in (("row", rows, shape[0]), ("column", columns, shape[1])):
         places = np.asarray(places)
@@ -132,7 +132,7 @@ def _check_sparse_masked(X: Any, missing: Any, mask: Any, weights: Any, dtype: A
         )
     csr = check_sparse(X, dtype)
     if csr.nnz < X.nnz:
-        raise ValueError(f"X stores {X.nnz - csr.nnz} entries more than once; keep one value for each place")
+        raise ValueError(f"X stores {X.nnz - csr.nnz} entries more than once; keep one value for each")
     if mask is not None:
         csr = _picked(csr, sp.csr_array(_check_pattern("mask", mask, csr.shape)))
     if mask is not None or (isinstance(missing, str) and missing == "unstored"):

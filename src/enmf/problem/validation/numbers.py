@@ -113,7 +113,7 @@ def make_rng(random_state: Any) -> np.random.Generator:
     if isinstance(random_state, np.random.Generator):
         if isinstance(random_state.bit_generator.seed_seq, np.random.bit_generator.ISpawnableSeedSequence):
             return random_state
-        return np.random.default_rng(random_state.integers(0, 2**31 - 1, size=4))  # one that can spawn children
+        return np.random.default_rng(random_state.integers(0, 2**31 - 1, size=4))  # this one can spawn children
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(0, 2**31 - 1, size=4))
     if isinstance(random_state, numbers.Integral) and int(random_state) < 0:

@@ -12,11 +12,11 @@ from enmf.problem.problem import Penalty, Problem, SidePenalty
 from enmf.problem.validation.numbers import check_choice, check_number
 
 WEIGHTS = ("l1_U", "l2_U", "l1_V", "l2_V")
-STRONGEST = {np.dtype(np.float32): 1e15, np.dtype(np.float64): 1e60}  # penalty beside X of order 1: sums keep digits
+STRONGEST = {np.dtype(np.float32): 1e15, np.dtype(np.float64): 1e60}  # for an X of order 1: sums keep digits
 
 
 def with_penalty(problem: Problem, weights: dict[str, float]) -> Problem:
-    """The problem with penalty weights for the user's X (names of WEIGHTS), in its own units."""
+    """The problem with the user's penalty weights (names of WEIGHTS), converted to its units."""
     for name, value in weights.items():
         check_number(name, value, low=0.0, finite=True)
     unit, root = problem.units.value(problem.loss), math.sqrt(problem.scale)
@@ -29,7 +29,7 @@ def with_penalty(problem: Problem, weights: dict[str, float]) -> Problem:
 
 
 def with_ridge(problem: Problem, ridge: Any, scaling: str) -> Problem:
-    """The problem with ridge weights of its rows and columns, in its own units.
+    """The problem with ridge weights for its rows and columns, in its units.
 
     The objective is divided by scale² and by the unit of the weights: the ridge, which has the unit of X, is divided by
     one scale; the number of entries of a row (the sum of their weights) already has the unit of the weights.
@@ -51,6 +51,6 @@ def _bearable(name: str, value: float, problem: Problem) -> float:
     if value > STRONGEST[problem.X.dtype]:
         raise ValueError(
             f"the {name} is {value:.0e} times as strong as the largest entries of X: all components would be zero. "
-            "Decrease it, or bring X to order 1 first"
+            "Decrease it, or scale X to order 1 first"
         )
     return value
