@@ -8,6 +8,7 @@ extrapolation  F <- max(0, F + beta (F - old)).
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,8 +73,14 @@ def coordinate_sweeps(F: Any, G: np.ndarray, B: Any, how: Sweep = ONE_SWEEP, fix
 
 
 def _options(G: np.ndarray, how: Sweep, fixed: np.ndarray | None) -> tuple[Any, ...]:
-    skip = np.zeros(len(G), dtype=np.bool_) if fixed is None else fixed
+    skip = _none(len(G)) if fixed is None else fixed
     return np.ascontiguousarray(G), float(how.wall), how.sweeps, float(how.progress), skip
+
+
+@cache
+def _none(rank: int) -> np.ndarray:
+    """No column is fixed; never changed."""
+    return np.zeros(rank, dtype=np.bool_)
 
 
 def _sweep_from(first: int, F: np.ndarray, B: np.ndarray, *options: Any) -> None:
