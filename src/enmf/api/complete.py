@@ -95,18 +95,8 @@ def complete(
     True
     """
     stopping = check_limits(tol, max_iter, time_limit, target_error)
-    of_data = {"missing": missing if isinstance(missing, str) else None, "ridge": ridge, "ridge_scaling": ridge_scaling}
-    request = Request(
-        method=method,
-        init=init,
-        stopping=stopping,
-        random_state=random_state,
-        n_threads=n_threads,
-        callback=callback,
-        verbose=verbose,
-        options=options,
-        details=of_data,
-    )
+    details = {"missing": missing if isinstance(missing, str) else None, "ridge": ridge, "ridge_scaling": ridge_scaling}
+    request = Request.of(locals())
     problem = with_ridge(check_masked_problem(X, missing, mask, weights, dtype), ridge, ridge_scaling)
     result = complete_problem(problem, rank, request)
     rows, features = names_in(X)

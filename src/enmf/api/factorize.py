@@ -114,20 +114,7 @@ def factorize(
     True
     """
     stopping = check_limits(tol, max_iter, time_limit, target_error)
-    request = Request(
-        method=method,
-        init=init,
-        stopping=stopping,
-        random_state=random_state,
-        n_threads=n_threads,
-        callback=callback,
-        verbose=verbose,
-        preset=preset,
-        bound=bound,
-        exact_U=exact_U,
-        checkpoint=checkpoint,
-        options=options,
-    )
+    request = Request.of(locals())
     result = run(*prepare(check_problem(X, dtype, memory_limit), rank, request))
     rows, features = names_in(X)
     return replace(result, row_names=rows, feature_names=features)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -25,33 +23,30 @@ from enmf.problem.validation.numbers import (
 from enmf.problem.validation.penalties import WEIGHTS, with_penalty
 from enmf.run.checks import check_options
 from enmf.run.method import Method
-from enmf.run.monitor import Progress
-from enmf.run.options import Given, Made, RunOptions, Start
+from enmf.run.options import Given, Made, RunOptions, Start, Wishes
 from enmf.run.result import Result
 from enmf.run.run import run
-from enmf.run.stopping import DEFAULTS, FURTHER, Stopping
+from enmf.run.stopping import FURTHER
 
 PRESETS: dict[str | None, tuple[dict[str, Any], str | None]] = {None: ({}, None), "paper": (PAPER, "hals")}
 
 
-@dataclass(frozen=True)
-class Request:
+@dataclass(frozen=True, kw_only=True)
+class Request(Wishes):
     """What the user asked for besides X and the rank, unchanged; `details` are further settings to record."""
 
     method: str = FACTORIZATION.own
     init: str | tuple[Any, Any] | None = None
-    stopping: Stopping = DEFAULTS
     random_state: Any = None
-    n_threads: int | None = None
-    callback: Callable[[Progress], object] | None = None
-    verbose: bool | int = False
     preset: str | None = None
-    bound: bool = True
-    exact_U: bool = False
-    checkpoint: str | os.PathLike[str] | None = None
     options: dict[str, Any] = field(default_factory=dict)
     details: dict[str, Any] = field(default_factory=dict)
     rank_name: str = "rank"
+
+    @classmethod
+    def of(cls, given: dict[str, Any]) -> Request:
+        """From the local names of a public function that are called as the fields."""
+        return cls(**{wish.name: given[wish.name] for wish in fields(cls) if wish.name in given})
 
     def settings(self) -> dict[str, Any]:
         """The settings that reproduce the run, as plain values."""
@@ -83,21 +78,12 @@ def prepare(problem: Problem, rank: int, request: Request) -> tuple[Problem, Run
     rank = _check_rank(rank, problem, request.rank_name)
     exterior, method, weights = _sort_options(catalogue, request)
     problem = with_penalty(problem, weights) if weights else problem
-    return problem, RunOptions(
-        rank=rank,
-        method=method,
-        start=_start(catalogue, request, exterior, method, problem, rank),
-        name=request.method,
-        stopping=replace(request.stopping, **{key: request.options[key] for key in FURTHER if key in request.options}),
-        rng=rng,
-        n_threads=check_threads(request.n_threads),
-        callback=request.callback,
-        verbose=request.verbose,
-        checkpoint=request.checkpoint,
-        bound=request.bound,
-        exact_U=request.exact_U,
-        settings=request.settings(),
-    )
+    wishes = {wish.name: getattr(request, wish.name) for wish in fields(Wishes)}
+    wishes["n_threads"] = check_threads(request.n_threads)
+    limits = {key: request.options[key] for key in FURTHER if key in request.options}
+    wishes["stopping"] = replace(request.stopping, **limits)
+    start = _start(catalogue, request, exterior, method, problem, rank)
+    return problem, RunOptions(rank, method, start, request.method, rng, request.settings(), **wishes)
 
 
 def _check_rank(rank: Any, problem: Problem, name: str) -> int:

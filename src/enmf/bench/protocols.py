@@ -89,7 +89,7 @@ def run_to(problem: Problem, rank: int, case: Case, goal: Goal | None = None, to
 
     limits = Stopping(tol, 10**7, target_error=goal.error if goal else None, patience=1000 if goal else 100)
     fixed = {"stopping": limits, "random_state": case.seed, "callback": out_of_time, "bound": False}
-    request = Request(case.method, case.init, **{**fixed, **more})
+    request = Request(method=case.method, init=case.init, **{**fixed, **more})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         result = solve(problem, rank, request)

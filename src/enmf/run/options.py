@@ -66,20 +66,26 @@ class Made(Start):
         walk.begin_at(U, V)
 
 
-@dataclass(frozen=True)
-class RunOptions:
-    """Everything `run` needs besides the problem; already validated."""
+@dataclass(frozen=True, kw_only=True)
+class Wishes:
+    """What the user asks for and the run obeys, whatever the method."""
 
-    rank: int
-    method: Method
-    start: Start
-    name: str = ""  # of the method, for messages and checkpoints
     stopping: Stopping = DEFAULTS
-    rng: np.random.Generator = field(default_factory=np.random.default_rng)
     n_threads: int | None = None
     callback: Callable[[Progress], object] | None = None
     verbose: bool | int = False
     checkpoint: str | os.PathLike[str] | None = None
-    bound: bool = True  # compute the Eckart-Young bound even if that takes passes over X
+    bound: bool = True  # compute the Eckart-Young bound also if that takes passes over X
     exact_U: bool = False  # finish with the best U for the final V
+
+
+@dataclass(frozen=True)
+class RunOptions(Wishes):
+    """All that `run` needs to know besides the problem; already validated."""
+
+    rank: int
+    method: Method
+    start: Start
+    name: str = ""  # of the method, for people and checkpoints
+    rng: np.random.Generator = field(default_factory=np.random.default_rng)
     settings: dict[str, Any] = field(default_factory=dict)  # what the user asked for, as plain values
