@@ -59,7 +59,7 @@ def asking_for(name, problem, method=None):
     """The options of a run of this method from given factors, as `enmf.api.request` makes them."""
     n, m = problem.X.shape
     start = Given(*(np.random.default_rng(0).random((length, RANK)) for length in (n, m)))
-    return RunOptions(RANK, method or DESCENTS[name], start, name, Stopping(tol=0.0, max_iter=20))
+    return RunOptions(RANK, method or DESCENTS[name], start, name, stopping=Stopping(tol=0.0, max_iter=20))
 
 
 def refusal(problem, name, method=None):

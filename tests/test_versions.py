@@ -148,3 +148,11 @@ def test_results_of_the_version_before_are_read(data):
     assert str(pickle.loads(as_pickled_then(many))) == str(many)
     agreed = enmf.consensus(X, 2, n_runs=2)
     assert str(pickle.loads(as_pickled_then(agreed))) == str(agreed)
+
+
+def test_a_function_is_not_replaced_by_the_module_of_its_name():
+    """`import enmf.exact.separability` must not make the function a module."""
+    import enmf.exact.separability
+
+    assert callable(enmf.exact.separability)
+    assert sys.modules["enmf.exact.separability"] is sys.modules["enmf.geometry.exact.separability"]

@@ -21,11 +21,6 @@ MOVED = {
     "equivalence": "geometry.equivalence",
     "estimators": "sklearn.nmf",
     "exact": "geometry.exact",
-    "exact.admm": "geometry.exact.admm",
-    "exact.newton": "geometry.exact.newton",
-    "exact.orthant": "geometry.exact.orthant",
-    "exact.relation": "geometry.exact.relation",
-    "exact.separability": "geometry.exact.separability",
     "exterior.rotation": "linalg.rotation",
     "exterior.svd": "linalg.svd",
     "factorization": "api.factorize",
@@ -67,6 +62,9 @@ class Moved(MetaPathFinder, Loader):
             return None  # an empty one
         module = import_module(f"enmf.{MOVED[name]}")
         spec.loader_state = module.__spec__
+        inside = [(place, part) for place, part in sys.modules.items() if place.startswith(f"{module.__name__}.")]
+        for place, part in inside:  # known already, so that no import of one replaces a function of the same name
+            sys.modules.setdefault(spec.name + place.removeprefix(module.__name__), part)
         return module
 
     def exec_module(self, module: ModuleType) -> None:
