@@ -12,10 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from enmf.certificate.words import TOL, effective_tol
+from enmf.certificate.words import STATUSES, TOL, effective_tol
 
 if TYPE_CHECKING:
     from enmf.run.monitor import Monitor
+
+__all__ = ["DEFAULTS", "RULES", "STATUSES", "Moment", "Stopping"]
 
 
 @dataclass(frozen=True)
