@@ -1,6 +1,7 @@
 """A loss is one file: Huber's, which lives in tests/huber.py, goes through everything that Frobenius' does."""
 
 import itertools
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -10,9 +11,16 @@ from enmf.api.registry import DESCENTS
 from enmf.matrix.dense import DenseMatrix
 from enmf.problem.problem import Penalty, Problem, SidePenalty, Units
 from enmf.problem.state import State, best_pair
+from enmf.problem.validation.arrays import check_problem
+from enmf.problem.validation.masks import check_masked_problem
+from enmf.problem.validation.penalties import with_penalty, with_ridge
+from enmf.run.loop import Stage, run_stage
+from enmf.run.monitor import Monitor
 from enmf.run.options import Made, RunOptions
 from enmf.run.run import run
 from enmf.run.stopping import Stopping
+from enmf.solvers.hals import HALS
+from enmf.starts.observed import observed
 from enmf.starts.random import random
 from huber import Huber
 
@@ -115,3 +123,25 @@ def test_one_factor_is_solved_for_to_optimality():
 def test_a_method_that_needs_more_than_a_half_step_is_refused():
     with pytest.raises(ValueError, match=r"method 'mu' needs .* which the loss 'huber' does not offer"):
         solve(problems.dense(), "mu")
+
+
+@dataclass(frozen=True)
+class Recording(HALS):
+    """HALS that checks what it is told about the state it gets."""
+
+    def step(self, state, memory, objective):
+        assert objective == pytest.approx(state.value() + state.problem.penalty.value(state), rel=1e-12)
+        super().step(state, memory, objective)
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["complete", "masked"])
+def test_a_step_is_told_the_objective_with_its_penalty_in_the_descent_and_in_stages(masked):
+    X = problems.low_rank_noisy()
+    problem = check_masked_problem(np.where(np.median(X) < X, X, np.nan)) if masked else check_problem(X)
+    problem = with_ridge(problem, 0.3, "none") if masked else with_penalty(problem, {"l1_U": 0.2, "l2_V": 0.3})
+    start = Made(observed if masked else random)
+    run(problem, RunOptions(3, Recording(), start, stopping=Stopping(max_iter=5, tol=0.0)))
+    monitor = Monitor(problem, Stopping())
+    U, V = start.make(problem.X, 3, np.random.default_rng(0))
+    run_stage(State(problem, U, V), Recording(), monitor, Stage("a stage", max_iter=5))
+    assert monitor.phases["a stage"].iterations == 5

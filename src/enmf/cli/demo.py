@@ -24,7 +24,7 @@ def main() -> None:
     for name, phase in result.phases.items():
         phases.add_row(name, f"{phase.seconds:.3f}", str(phase.passes), str(phase.iterations))
     console.print(phases)
-    console.print()
+    console.print(f"\n{result.plan}\n", highlight=False, soft_wrap=True)
     console.print(str(result.certificate), highlight=False)
     console.print("\nThe 16 components, largest first: parts of digits\n")
     pictures = [_picture(v.reshape(8, 8)) for v in result.V.T]
