@@ -67,22 +67,10 @@ def _inner_products(V, X, P):  # type: ignore[no-untyped-def]
             for j in range(m):
                 p0, p1, p2, p3 = x0[j], x1[j], x2[j], x3[j]
                 q0, q1, q2, q3 = v0[j], v1[j], v2[j], v3[j]
-                a0 += q0 * p0
-                a1 += q0 * p1
-                a2 += q0 * p2
-                a3 += q0 * p3
-                b0 += q1 * p0
-                b1 += q1 * p1
-                b2 += q1 * p2
-                b3 += q1 * p3
-                c0 += q2 * p0
-                c1 += q2 * p1
-                c2 += q2 * p2
-                c3 += q2 * p3
-                d0 += q3 * p0
-                d1 += q3 * p1
-                d2 += q3 * p2
-                d3 += q3 * p3
+                a0, a1, a2, a3 = a0 + q0 * p0, a1 + q0 * p1, a2 + q0 * p2, a3 + q0 * p3
+                b0, b1, b2, b3 = b0 + q1 * p0, b1 + q1 * p1, b2 + q1 * p2, b3 + q1 * p3
+                c0, c1, c2, c3 = c0 + q2 * p0, c1 + q2 * p1, c2 + q2 * p2, c3 + q2 * p3
+                d0, d1, d2, d3 = d0 + q3 * p0, d1 + q3 * p1, d2 + q3 * p2, d3 + q3 * p3
             P[k, c], P[k, c + 1], P[k, c + 2], P[k, c + 3] = a0, a1, a2, a3
             P[k + 1, c], P[k + 1, c + 1], P[k + 1, c + 2], P[k + 1, c + 3] = b0, b1, b2, b3
             P[k + 2, c], P[k + 2, c + 1], P[k + 2, c + 2], P[k + 2, c + 3] = c0, c1, c2, c3
@@ -132,10 +120,8 @@ def _add_gram(U, lanes, S):  # type: ignore[no-untyped-def]
             v0, v1, v2, v3 = U[k], U[k + 1], U[k + 2], U[k + 3]
             s0 = s1 = s2 = s3 = zero
             for c in range(lanes):
-                s0 += u[c] * v0[c]
-                s1 += u[c] * v1[c]
-                s2 += u[c] * v2[c]
-                s3 += u[c] * v3[c]
+                x = u[c]
+                s0, s1, s2, s3 = s0 + x * v0[c], s1 + x * v1[c], s2 + x * v2[c], s3 + x * v3[c]
             S[i, k] += s0
             S[i, k + 1] += s1
             S[i, k + 2] += s2
