@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from enmf.losses.base import Loss
-from enmf.matrix.measure import measure_gradient
-from enmf.matrix.sweeps import extrapolate
+from enmf.matrix.sweeps import extrapolate, measure_gradient
 
 
 @dataclass(frozen=True)

@@ -269,10 +269,7 @@ def test_a_memory_map_without_a_limit_stays_a_plain_array(tmp_path):
 
 @pytest.mark.parametrize(
     ("make", "message"),
-    [
-        (lambda folder: folder / "nothing", "there is no such file or folder"),
-        (lambda folder: folder, "holds no npz"),
-    ],
+    [(lambda folder: folder / "nothing", "there is no such file or folder"), (lambda folder: folder, "holds no npz")],
 )
 def test_names_that_lead_nowhere(make, message, tmp_path):
     with pytest.raises(ValueError, match=message):

@@ -13,7 +13,6 @@ from enmf.kernels.lanes import BLOCK
 from enmf.kernels.nnls import nnls
 from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.lowrank import LowRankMatrix
-from enmf.matrix.measure import measure_gradient
 from enmf.matrix.sparse import SparseMatrix
 from enmf.matrix.sweeps import (
     Momentum,
@@ -21,6 +20,7 @@ from enmf.matrix.sweeps import (
     Sweep,
     coordinate_sweeps,
     gradient_steps,
+    measure_gradient,
     product_then_sweep,
     solve_nnls,
 )

@@ -12,16 +12,15 @@ from enmf.matrix.dense import DenseMatrix
 from enmf.problem.problem import Penalty, Problem, SidePenalty, Units
 from enmf.problem.state import State, best_pair
 from enmf.problem.validation.arrays import check_problem
+from enmf.problem.validation.factors import with_penalty, with_ridge
 from enmf.problem.validation.masks import check_masked_problem
-from enmf.problem.validation.penalties import with_penalty, with_ridge
 from enmf.run.loop import Stage, run_stage
 from enmf.run.monitor import Monitor
 from enmf.run.options import Made, RunOptions
 from enmf.run.run import run
 from enmf.run.stopping import Stopping
 from enmf.solvers.hals import HALS
-from enmf.starts.observed import observed
-from enmf.starts.random import random
+from enmf.starts.random import observed, random
 from huber import Huber
 
 

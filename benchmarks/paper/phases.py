@@ -58,11 +58,7 @@ def _phases(data: str, rank: int, method: str, limit: float) -> Row:
 
 
 @reproduces(
-    "feasible",
-    ("figure 5",),
-    "Error at the first feasible point",
-    small={"ranks": FEASIBLE},
-    paper={"ranks": {**REAL}},
+    "feasible", ("figure 5",), "Error at the first feasible point", small={"ranks": FEASIBLE}, paper={"ranks": {**REAL}}
 )
 def feasible(ranks: dict[str, tuple[int, ...]]) -> Iterator[Case]:
     """How much the error falls in the descent: the paper's F-eNMF against eNMF."""

@@ -39,12 +39,7 @@ from paper.runs import MET, exact_spectrum, facts, problem, run, warm
     },
 )
 def rotation(
-    side: int,
-    snrs: tuple[int, ...],
-    ranks: dict[int, int],
-    audio: dict[int, int],
-    limit: float,
-    whole: int = 10**9,
+    side: int, snrs: tuple[int, ...], ranks: dict[int, int], audio: dict[int, int], limit: float, whole: int = 10**9
 ) -> Iterator[Case]:
     """Three points of one exact SVD: the spread start (a Householder reflection that sends the leading direction to
     (1, ..., 1)/sqrt(r), no iteration), Algorithm 1 from there until nothing is negative, the negative mass no longer

@@ -226,11 +226,7 @@ def feasible(rows: Rows) -> list[View]:
     most = said("first_feasible").high
     columns = ("data", "rank", "status", "feasible_error", "final_error", "increase", "bound", "kkt")
     return [
-        plain(
-            rows,
-            columns,
-            f"Error at the first feasible point over the final one, minus one (paper: up to {most})",
-        )
+        plain(rows, columns, f"Error at the first feasible point over the final one, minus one (paper: up to {most})")
     ]
 
 
@@ -394,12 +390,7 @@ def ablation(rows: Rows) -> list[View]:
             of_error, names, seconds, "Equal error: time over that of feasibility + HALS (paper); >: does not arrive"
         ),
         pivot(of_time, names, error, "Equal time: error over that of feasibility + HALS (paper)"),
-        pivot(
-            of_time,
-            names,
-            lambda row: f"{row['ratio']:.5f}, {fmt(row['kkt'], 2)}",
-            "Error / bound, kkt",
-        ),
+        pivot(of_time, names, lambda row: f"{row['ratio']:.5f}, {fmt(row['kkt'], 2)}", "Error / bound, kkt"),
     ]
 
 

@@ -11,10 +11,9 @@ from enmf.linalg.bound import sharpen
 from enmf.linalg.svd import truncated_svd
 from enmf.problem.problem import Problem
 from enmf.problem.state import State
-from enmf.problem.validation.factors import check_factors
+from enmf.problem.validation.factors import check_factors, with_ridge
 from enmf.problem.validation.masks import check_masked_or_complete
 from enmf.problem.validation.numbers import check_choice, check_number, check_threads, make_rng
-from enmf.problem.validation.penalties import with_ridge
 
 
 def certify(

@@ -9,8 +9,8 @@ from typing import Any
 from enmf.api.request import Request, solve
 from enmf.problem.problem import Problem
 from enmf.problem.validation.convert import names_in
+from enmf.problem.validation.factors import with_ridge
 from enmf.problem.validation.masks import check_masked_problem
-from enmf.problem.validation.penalties import with_ridge
 from enmf.run.checks import check_limits
 from enmf.run.monitor import Progress
 from enmf.run.result import Result

@@ -34,8 +34,8 @@ from enmf import parallel
 from enmf.api.request import Request, solve
 from enmf.geometry.equivalence import match
 from enmf.matrix.base import Matrix, draw
+from enmf.problem.validation.factors import with_ridge
 from enmf.problem.validation.masks import check_masked_problem
-from enmf.problem.validation.penalties import with_ridge
 from enmf.run.stopping import Stopping
 
 HIDDEN = 0.1  # share of the entries that a fold hides (less with more than ten folds)

@@ -29,9 +29,8 @@ from enmf.starts.heuristic import heuristic
 from enmf.starts.kmeans import kmeans
 from enmf.starts.nica import nica
 from enmf.starts.nndsvd import nndsvd, nndsvda, nndsvdar
-from enmf.starts.observed import observed
 from enmf.starts.r1d import r1d
-from enmf.starts.random import random
+from enmf.starts.random import observed, random
 from enmf.starts.spa import spa
 
 DESCENTS: dict[str, Method] = {

@@ -9,19 +9,10 @@ from enmf.api.registry import COMPLETION, FACTORIZATION, OWN_STARTS, Catalogue
 from enmf.exterior.plan import PAPER
 from enmf.linalg.spectrum import Spectrum
 from enmf.problem.problem import Problem
-from enmf.problem.validation.factors import check_init, check_rank
+from enmf.problem.validation.factors import WEIGHTS, check_init, check_rank, with_penalty
 from enmf.problem.validation.masks import check_masked_rank
-from enmf.problem.validation.numbers import (
-    check_callback,
-    check_choice,
-    check_flag,
-    check_path,
-    check_threads,
-    make_rng,
-    warn_outside,
-)
-from enmf.problem.validation.penalties import WEIGHTS, with_penalty
-from enmf.run.checks import check_options
+from enmf.problem.validation.numbers import check_choice, check_threads, make_rng, warn_outside
+from enmf.run.checks import check_options, check_wishes
 from enmf.run.method import Method
 from enmf.run.options import Given, Made, RunOptions, Start, Wishes
 from enmf.run.result import Result
@@ -70,10 +61,7 @@ def prepare(problem: Problem, rank: int, request: Request) -> tuple[Problem, Run
     """What `run` needs: the problem with its penalty, and the validated options."""
     catalogue = FACTORIZATION if problem.X.complete else COMPLETION
     check_choice("method", request.method, catalogue.methods())
-    check_callback(request.callback)
-    check_path("checkpoint", request.checkpoint)
-    check_flag("bound", request.bound)
-    check_flag("exact_U", request.exact_U)
+    check_wishes(request.callback, request.checkpoint, {"bound": request.bound, "exact_U": request.exact_U})
     rng = make_rng(request.random_state)
     rank = _check_rank(rank, problem, request.rank_name)
     exterior, method, weights = _sort_options(catalogue, request)

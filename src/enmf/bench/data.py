@@ -23,15 +23,10 @@ def _synthetic(snr: str, side: str = "1000") -> Any:
     return make_synthetic(size, size, size // 5, float(snr), random_state=0)
 
 
-def _exact(sparsity: str) -> Any:
-    """exact-<sparsity>: the paper's sets"""
-    return load("exact", sparsity=float(sparsity))[0]
-
-
 MAKERS: dict[str, Callable[..., Any]] = {
     "digits": _digits,
     "synthetic": _synthetic,
-    "exact": _exact,
+    "exact": lambda sparsity: load("exact", sparsity=float(sparsity))[0],  # the paper's sets
     "rcv1": load_rcv1,
 }
 

@@ -275,8 +275,7 @@ Examples
 @grouped(reading=Reading)
 def compare(
     factors: Annotated[
-        list[str],
-        Argument(metavar="FACTORS", help="npz files with factors of the same data", show_default=False),
+        list[str], Argument(metavar="FACTORS", help="npz files with factors of the same data", show_default=False)
     ],
     *,
     data: Annotated[str | None, option("DATA", "the data, for the errors of both")] = None,

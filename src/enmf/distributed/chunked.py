@@ -29,8 +29,8 @@ from enmf.kernels import nnls
 from enmf.matrix.base import Matrix, largest_size, product_cost, repeats
 from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.factor import WorkersLost, collect, gather, inner, row_blocks
-from enmf.matrix.measure import GradientMeasure, measure_rows, together
 from enmf.matrix.sparse import SparseMatrix
+from enmf.matrix.sweeps import GradientMeasure, measure_rows, together
 
 LOSSES = 5  # times that rows may be found missing in one pass, each time with another worker gone
 LONG = 3000  # steps that are remembered at most, and ...

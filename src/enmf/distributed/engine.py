@@ -99,11 +99,7 @@ class Engine:
             return self._repeated(lambda: self.client.compute([work(function, preparation, None, b) for b in blocks]))
 
     def place(
-        self,
-        blocks: Sequence[Sequence[Any]],
-        heights: Sequence[Sequence[int]],
-        preparation: Preparation,
-        keep: bool,
+        self, blocks: Sequence[Sequence[Any]], heights: Sequence[Sequence[int]], preparation: Preparation, keep: bool
     ) -> None:
         """Make the parts from groups of blocks and assign each to a worker; `keep`: with the blocks in memory."""
         firsts = np.cumsum([0, *(sum(part) for part in heights)]).tolist()

@@ -162,13 +162,7 @@ class _MissingRows(Exception):
 
 
 def run(
-    run_name: str,
-    number: int,
-    work: Packed,
-    forget: Sequence[int],
-    threads: int,
-    part: Part,
-    *sent: np.ndarray,
+    run_name: str, number: int, work: Packed, forget: Sequence[int], threads: int, part: Part, *sent: np.ndarray
 ) -> Any:
     """Forget rows that are no longer needed, make those of the program, and return the outcome."""
     program, outcome = work.content

@@ -81,13 +81,6 @@ class PenaltyStage(Method):
         return _nonnegative(state)
 
 
-@dataclass
-class Progress:
-    """Number of completed steps of the path."""
-
-    done: int = 0
-
-
 @dataclass(frozen=True)
 class WallPath(Method):
     """Coordinate sweeps against a wall that grows from soft to hard.
@@ -107,19 +100,19 @@ class WallPath(Method):
     monotone = False
     clips: ClassVar[bool] = True  # in the last step U has no negative entry left before V is swept
 
-    def begin(self, state: State) -> Progress:
-        return Progress()
+    def begin(self, state: State) -> list[float]:
+        """The walls that are still to come, the last one first."""
+        return np.geomspace(self.softest, self.hardest, self.steps)[::-1].tolist()
 
-    def step(self, state: State, memory: Progress, objective: float) -> None:
-        wall = float(np.geomspace(self.softest, self.hardest, self.steps)[memory.done])
-        memory.done += 1
+    def step(self, state: State, memory: list[float], objective: float) -> None:
+        wall = memory.pop()
         for half in state.halves:
             half.sweep(Sweep(wall=half.X.wall(half, wall)))
-            if self.clips and memory.done == self.steps:
+            if self.clips and not memory:
                 half.replace(clipped(half.F))
 
-    def finished(self, state: State, memory: Progress) -> bool:
-        return memory.done == self.steps
+    def finished(self, state: State, memory: list[float]) -> bool:
+        return not memory
 
 
 STAGES: dict[str, Method] = {

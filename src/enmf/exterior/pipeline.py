@@ -17,24 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from enmf.certificate.words import LIMITED
+from enmf.exterior import plan as planned
 from enmf.exterior.core import lift, make_core
 from enmf.exterior.feasibility import STAGES
-from enmf.exterior.plan import (
-    MEASURED,
-    Effort,
-    ExteriorOptions,
-    Facts,
-    Plan,
-    Policy,
-    clippable,
-    explain_entry,
-    plan_effort,
-    plan_power,
-    plan_rotation,
-    plan_svd,
-    single_precision,
-    worth_restarting,
-)
+from enmf.exterior.plan import MEASURED, Effort, ExteriorOptions, Facts, Plan, Policy
 from enmf.linalg.rotation import Rotation, Turning, negative_share, rotate, spread
 from enmf.linalg.sketch import glance, look_closer, power, refine
 from enmf.linalg.spectrum import choose_kind
@@ -100,7 +86,7 @@ class ExteriorStart(Start):
             if walk.spectrum is None or walk.spectrum.kind != "exact":  # an iterative SVD has no bound yet
                 break
             bound = max(walk.monitor.lower_bound, 1e-8 * walk.monitor.whole)
-            reason = worth_restarting(step_flops, walk.state.error(), bound, self.policy)
+            reason = planned.worth_restarting(step_flops, walk.state.error(), bound, self.policy)
             if reason is None:
                 break
             if walk.plan is not None and walk.plan[-1].phase != "restart":
@@ -177,7 +163,7 @@ class Journey:
 
     def _spectrum(self, walk: Walk) -> Spectrum:
         X, rank, policy = walk.problem.X, self.rank, self.policy
-        kind, width = plan_svd(X.shape, rank, self.options, self.plan)
+        kind, width = planned.plan_svd(X.shape, rank, self.options, self.plan)
         with walk.monitor.phase("svd") as counter:
             counter.iterations = 1
             if kind != "randomized":
@@ -191,7 +177,7 @@ class Journey:
                 narrow = first.truncated(rank + policy.svd.least_oversampling)
                 first = look_closer(rough, narrow, walk.rng, policy.svd)
             if self._spread_mass(first, X.dtype) >= policy.nearly_nonnegative:
-                iterations = plan_power(little, self.options, policy, self.plan)
+                iterations = planned.plan_power(little, self.options, policy, self.plan)
                 return power(rough, first, iterations, policy.svd)
             self.plan.note(
                 "svd", "refined until it gains nothing", "spread over all components it is nearly nonnegative"
@@ -220,7 +206,7 @@ class Journey:
         return spectrum
 
     def _clippable(self, spectrum: Spectrum) -> float:
-        return clippable(spectrum.relative_error(self.rank), spectrum.kind == "exact", self.policy)
+        return planned.clippable(spectrum.relative_error(self.rank), spectrum.kind == "exact", self.policy)
 
     def _spread_mass(self, spectrum: Spectrum, dtype: np.dtype) -> float:
         turn = spread(self.rank).astype(dtype)
@@ -234,14 +220,14 @@ class Journey:
         self.U, self.V = spectrum.factors(self.rank)
         error = spectrum.relative_error(self.rank)
         self.whole = LowRankMatrix(*spectrum.factors(len(spectrum.s)))
-        precision = single_precision(error, policy.single_core, X.dtype)
+        precision = np.dtype(np.float32) if error >= policy.single_core else X.dtype
         sampled = self.options.sample
         self.core = make_core(self.whole, precision, walk.rng, policy.core_rows) if sampled else self.whole
         with walk.monitor.phase("rotation"):
             mass = self._spread_mass(spectrum, X.dtype) if error < policy.low_rank else 1.0
         cost = self.core.cost_per_column / X.cost_per_column
         self.facts = Facts(error, mass, spectrum.kind == "exact", cost)
-        self.effort: Effort = plan_effort(self.facts, self.options, policy, self.plan)
+        self.effort: Effort = planned.plan_effort(self.facts, self.options, policy, self.plan)
 
     def rotate(self, walk: Walk) -> None:
         """Algorithm 1 from each start, least negative mass first; once one reaches `enough`, the others are skipped."""
@@ -251,7 +237,7 @@ class Journey:
             few_U, few_V = (sample(F, rows, walk.rng) if options.sample else F for F in (self.U, self.V))
             flops = 4.0 * (len(few_U) + len(few_V)) * r**2 + policy.svd_flops * r**3
             cost = flops / (r * walk.problem.X.cost_per_column)
-            iterations, count = plan_rotation(effort, cost, options, policy, self.plan)
+            iterations, count = planned.plan_rotation(effort, cost, options, policy, self.plan)
             for start in effort.starts[:count]:
                 how = Turning(start, iterations, options.rotation_rho, options.adaptive_rho, enough=effort.enough)
                 rotation = rotate(few_U, few_V, how, walk.rng, walk.monitor.out_of_time)
@@ -271,7 +257,7 @@ class Journey:
             self.plan.note("feasibility", "nothing to do", "the rotated SVD is nonnegative")
             self._begin(walk, clipped(matmul(self.U, best.R)), clipped(matmul(self.V, best.R)), best)
             return
-        explain_entry(self.facts, self.options, self.effort, self.plan)
+        planned.explain_entry(self.facts, self.options, self.effort, self.plan)
         if self.effort.surrogate:
             self._enter_on_core(walk)
         else:

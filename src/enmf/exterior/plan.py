@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from enmf.linalg.rotation import NONE_NEGATIVE, ROTATION_STARTS
 from enmf.linalg.spectrum import KINDS, SvdPolicy, choose_kind
 
@@ -154,11 +152,7 @@ class ExteriorOptions:
     restarts: int = 3
 
     def __post_init__(self) -> None:
-        for name, allowed in (
-            ("svd", KINDS),
-            ("rotation", ("auto", *ROTATION_STARTS)),
-            ("feasibility", FEASIBILITY),
-        ):
+        for name, allowed in (("svd", KINDS), ("rotation", ("auto", *ROTATION_STARTS)), ("feasibility", FEASIBILITY)):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name}={getattr(self, name)!r} is not one of {', '.join(map(repr, allowed))}")
 
@@ -242,11 +236,6 @@ def plan_power(little: bool, options: ExteriorOptions, policy: Policy, plan: Pla
 def clippable(relative_error: float, exact: bool, policy: Policy) -> float:
     """Negative mass that may be clipped; none for an exact spectrum, whose bound can be met to the last digit."""
     return NONE_NEGATIVE if exact else max(NONE_NEGATIVE, policy.negligible * relative_error)
-
-
-def single_precision(facts: float, threshold: float, dtype: np.dtype) -> np.dtype:
-    """Single precision above this relative error, else `dtype`."""
-    return np.dtype(np.float32) if facts >= threshold else dtype
 
 
 def plan_effort(facts: Facts, options: ExteriorOptions, policy: Policy, plan: Plan) -> Effort:

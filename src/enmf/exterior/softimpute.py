@@ -29,7 +29,7 @@ from enmf.run.method import Method
 from enmf.run.options import Start
 from enmf.run.trace import Phase as Cost
 from enmf.solvers.adm import solve_rows
-from enmf.starts.observed import mean
+from enmf.starts.random import mean
 
 if TYPE_CHECKING:
     from enmf.problem.problem import Problem
@@ -40,14 +40,6 @@ if TYPE_CHECKING:
 SPREAD = 0.1  # size of the random part of the first factors, relative to the constant part
 
 
-@dataclass
-class Fall:
-    """The objective of the previous step, and whether it has stopped falling."""
-
-    last: float = np.inf
-    done: bool = False
-
-
 @dataclass(frozen=True)
 class SoftImpute(Method):
     """softImpute-ALS as a stage of the loop; it ends when the objective falls by less than the share `tol`."""
@@ -56,12 +48,12 @@ class SoftImpute(Method):
 
     needs = frozenset({"residual", "all rows"})
 
-    def begin(self, state: State) -> Fall:
-        return Fall()
+    def begin(self, state: State) -> list[float]:
+        """The objectives so far."""
+        return []
 
-    def step(self, state: State, memory: Fall, objective: float) -> None:
-        memory.done = objective > (1.0 - self.tol) * memory.last
-        memory.last = objective
+    def step(self, state: State, memory: list[float], objective: float) -> None:
+        memory.append(objective)
         X: Any = state.X
         heaviest = X.heaviest()
         step = np.asarray(1.0 / heaviest, state.V.dtype)
@@ -70,8 +62,8 @@ class SoftImpute(Method):
             B = step * X.residual(half) + half.F @ G
             half.replace(solve_rows(G, B, half.penalty.per_row(len(half.F)) / heaviest))
 
-    def finished(self, state: State, memory: Fall) -> bool:
-        return memory.done
+    def finished(self, state: State, memory: list[float]) -> bool:
+        return len(memory) > 1 and memory[-1] > (1.0 - self.tol) * memory[-2]
 
 
 @dataclass(frozen=True)
@@ -83,11 +75,7 @@ class RowPath(WallPath):
     clips = False
 
 
-STAGES: dict[str, Method] = {
-    "path": RowPath(),
-    "penalty": PenaltyStage(),
-    "projection": Projection(),
-}
+STAGES: dict[str, Method] = {"path": RowPath(), "penalty": PenaltyStage(), "projection": Projection()}
 
 
 @dataclass(frozen=True)

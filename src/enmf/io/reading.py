@@ -20,8 +20,7 @@ class Reading:
     format: Annotated[str | None, option("csv|npy|...", "format, whatever the extension of the file")] = None
     header: Annotated[bool | None, Option(help="text: whether the first line names the columns")] = None
     index: Annotated[
-        str | None,
-        option("COLUMN", "text, parquet: column of row names, by name or number from 1, or none"),
+        str | None, option("COLUMN", "text, parquet: column of row names, by name or number from 1, or none")
     ] = None
     sep: Annotated[str | None, option("CHAR", "text: separator, a character or tab or blank")] = None
     decimal: Annotated[str | None, option("CHAR", "text: decimal mark")] = None

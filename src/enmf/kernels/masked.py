@@ -64,10 +64,7 @@ def _normal(i, indptr, indices, weights, targets, from_base, C, G0, B0, ridge, G
                 g3 = zero
                 for q in range(padded):
                     x = line[q]
-                    g0 += w0[q] * x
-                    g1 += w1[q] * x
-                    g2 += w2[q] * x
-                    g3 += w3[q] * x
+                    g0, g1, g2, g3 = g0 + w0[q] * x, g1 + w1[q] * x, g2 + w2[q] * x, g3 + w3[q] * x
                 G[k, j] += g0
                 G[k + 1, j] += g1
                 G[k + 2, j] += g2

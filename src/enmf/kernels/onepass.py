@@ -122,10 +122,8 @@ def _add_gram(U, lanes, S):  # type: ignore[no-untyped-def]
             for c in range(lanes):
                 x = u[c]
                 s0, s1, s2, s3 = s0 + x * v0[c], s1 + x * v1[c], s2 + x * v2[c], s3 + x * v3[c]
-            S[i, k] += s0
-            S[i, k + 1] += s1
-            S[i, k + 2] += s2
-            S[i, k + 3] += s3
+            s = S[i]
+            s[k], s[k + 1], s[k + 2], s[k + 3] = s[k] + s0, s[k + 1] + s1, s[k + 2] + s2, s[k + 3] + s3
 
 
 @compiled()

@@ -20,8 +20,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from enmf.linalg.spectrum import MEASURED, Spectrum, choose_kind, remainders, rounding_of
-from enmf.linalg.thin import orthonormal
+from enmf.linalg.spectrum import MEASURED, Spectrum, choose_kind, orthonormal, remainders, rounding_of
 from enmf.matrix.base import Matrix
 from enmf.parallel import lapack, matmul
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from enmf.linalg.spectrum import MEASURED, Spectrum, SvdPolicy, fix_signs
-from enmf.linalg.thin import orthonormal, orthonormal_beside, thin_svd
+from enmf.linalg.spectrum import MEASURED, Spectrum, SvdPolicy, fix_signs, orthonormal, orthonormal_beside, thin_svd
 from enmf.matrix.base import Matrix
 from enmf.matrix.factor import beside, in_double
 from enmf.parallel import lapack, matmul

@@ -17,15 +17,7 @@ import numpy as np
 import scipy.sparse.linalg
 
 from enmf.linalg.sketch import glance, power
-from enmf.linalg.spectrum import (
-    MEASURED,
-    Spectrum,
-    choose_kind,
-    fix_signs,
-    remainders,
-    rounding_of,
-)
-from enmf.linalg.thin import full_svd, thin_svd
+from enmf.linalg.spectrum import MEASURED, Spectrum, choose_kind, fix_signs, full_svd, remainders, rounding_of, thin_svd
 from enmf.matrix.base import Matrix
 from enmf.matrix.factor import gather
 from enmf.parallel import lapack, matmul

@@ -17,8 +17,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from enmf.matrix.base import Matrix
-    from enmf.matrix.measure import GradientMeasure
-    from enmf.matrix.sweeps import RowSteps, Sweep
+    from enmf.matrix.sweeps import GradientMeasure, RowSteps, Sweep
 
 # What a method may need, in the words of the refusal.
 NEEDS = {

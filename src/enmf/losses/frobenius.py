@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from enmf.losses.base import NEEDS, Loss
+from enmf.matrix import sweeps
 from enmf.matrix.base import Matrix, safe_share
 from enmf.matrix.factor import arranged
-from enmf.matrix.measure import GradientMeasure, measure_gradient
-from enmf.matrix.sweeps import RowSteps, Sweep, gradient_steps, product_then_sweep, solve_nnls
+from enmf.matrix.sweeps import GradientMeasure, RowSteps, Sweep
 
 TEN_DIGITS = 1e-5  # share of ||X||² above which a difference of sums of that size has ten digits
 
@@ -43,7 +43,7 @@ class Frobenius(Loss):
             half.X.gradient_steps(half, how)
             return
         G, B = half.normal()
-        gradient_steps(half.F, G, B, how)
+        sweeps.gradient_steps(half.F, G, B, how)
         half.changed()
 
     def value(self, state: Any) -> float:
@@ -87,15 +87,15 @@ class Frobenius(Loss):
         return 0.5 * X.squared_residual(state.U, state.V, TEN_DIGITS)
 
     def sweeper(self, half: Any) -> Callable[[Sweep], None]:
-        return partial(half.X.half_step if half.X.fused else product_then_sweep, half)  # no additional stack frame
+        return partial(half.X.half_step if half.X.fused else sweeps.product_then_sweep, half)  # no extra frame
 
     def measure(self, half: Any) -> GradientMeasure:
         known = half.joint.get(("gradient", half.side))
-        return known if known is not None else measure_gradient(half.F, *half.X.gradient(half))
+        return known if known is not None else sweeps.measure_gradient(half.F, *half.X.gradient(half))
 
     def solve(self, half: Any) -> Any:
         if half.X.complete:
-            return solve_nnls(*half.normal())
+            return sweeps.solve_nnls(*half.normal())
         return half.X.solve_rows(half.other.F, half.penalty.per_row(len(half.F)))
 
     def has_bound(self, X: Matrix) -> bool:

@@ -10,7 +10,7 @@ import copy
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -19,8 +19,6 @@ from enmf.matrix.factor import gather, inner
 from enmf.parallel import matmul
 
 BLOCK_BYTES = 1 << 19  # size of a block of rows that stays in the cache
-
-Value = TypeVar("Value")
 
 
 class Ledger:
@@ -37,13 +35,13 @@ class Memo(dict[str, Any]):
         self.lock = threading.RLock()
 
 
-class once(Generic[Value]):
+class once:
     """A property that is computed on first use and kept in the memo of the matrix."""
 
-    def __init__(self, compute: Callable[[Any], Value]) -> None:
+    def __init__(self, compute: Callable[[Any], Any]) -> None:
         self.compute, self.name = compute, compute.__name__
 
-    def __get__(self, X: Any, owner: Any = None) -> Value:
+    def __get__(self, X: Any, owner: Any = None) -> Any:
         memo = X.memo
         try:
             return memo[self.name]

@@ -8,17 +8,19 @@ extrapolation  F <- max(0, F + beta (F - old)).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from enmf import parallel
+from enmf.kernels import gradient
 from enmf.kernels import nnls as active_set
 from enmf.kernels.lanes import BLOCK, RANGE
 from enmf.kernels.rowstep import row_steps
 from enmf.kernels.sweep import extrapolate_columns, sweep
-from enmf.matrix.factor import by_rows, change, row_blocks
+from enmf.matrix.factor import by_rows, change, collect, row_blocks
 
 SUPPORT_SWEEPS = 20  # coordinate sweeps that find the support
 AT_ONCE = 1 << 22  # entries of F solved for at a time in double precision
@@ -140,3 +142,45 @@ def _solve(G: np.ndarray, B: np.ndarray) -> np.ndarray:
     coordinate_sweeps(F, G, B, Sweep(SUPPORT_SWEEPS, 1e-4))
     parallel.run(active_set.nnls, parallel.even_bounds(len(B), len(G) ** 3 / 3.0), G, B.T, F.T)
     return F
+
+
+@dataclass(frozen=True)
+class GradientMeasure:
+    """Sizes of the gradient D of one factor F."""
+
+    squares: np.ndarray  # r: sum of squares of the projected gradient of each component
+    largest_product: float  # max(D * F)
+    sum_product: float  # sum(D * F)
+    smallest: float  # min(D)
+
+
+def measure_gradient(F: Any, G: np.ndarray, B: Any) -> GradientMeasure:
+    """Measure F G - B for a factor F (n x r, Fortran order)."""
+    return together(collect(measure_rows, F, G, B))
+
+
+def measure_rows(F: np.ndarray, G: np.ndarray, B: np.ndarray) -> GradientMeasure:
+    """Measure F G - B for rows in this process."""
+    n, r = F.shape
+    partial = np.empty((-(-n // BLOCK), r + gradient.EXTRAS))
+    bounds = parallel.even_bounds(n, 2.0 * r * r, BLOCK)
+    parallel.run(gradient.measure, bounds, F.T, B.T, np.ascontiguousarray(G), partial)
+    extras = partial[:, r:]
+    return GradientMeasure(
+        squares=partial[:, :r].sum(axis=0),
+        largest_product=float(extras[:, gradient.LARGEST_PRODUCT].max()),
+        sum_product=float(extras[:, gradient.SUM_PRODUCT].sum()),
+        smallest=float(extras[:, gradient.SMALLEST_GRADIENT].min()),
+    )
+
+
+def together(parts: list[GradientMeasure]) -> GradientMeasure:
+    """The measure of all rows from those of their parts."""
+    if len(parts) == 1:
+        return parts[0]
+    return GradientMeasure(
+        squares=np.sum([part.squares for part in parts], axis=0),
+        largest_product=max(part.largest_product for part in parts),
+        sum_product=sum(part.sum_product for part in parts),
+        smallest=min(part.smallest for part in parts),
+    )

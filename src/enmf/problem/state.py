@@ -18,7 +18,7 @@ from enmf.matrix.sweeps import Sweep
 from enmf.parallel import matmul
 
 if TYPE_CHECKING:
-    from enmf.matrix.measure import GradientMeasure
+    from enmf.matrix.sweeps import GradientMeasure
     from enmf.problem.problem import Problem, SidePenalty
 
 SOLVED = 1e-12  # a factor is solved for when a sweep changes it by less than this share of the first sweep
@@ -202,7 +202,7 @@ class State:
         alive = (u > 0) & (v > 0)
         if clear and not alive.all():
             self.replace(fortran(self.U * alive), np.asfortranarray(np.where(alive, self.V, 0)))
-        order = self.by_size(np.where(alive, u * v, 0.0)) if sort else np.arange(self.rank)
+        order = np.argsort(-np.where(alive, u * v, 0.0), kind="stable") if sort else np.arange(self.rank)
         scale = np.ones(self.rank)
         np.sqrt(np.divide(v, u, out=scale, where=alive), out=scale)
         self.arrange(order, scale)
@@ -210,11 +210,7 @@ class State:
     def sort(self) -> None:
         """Sort the components, largest first."""
         u, v = (np.diag(half.gram).astype(np.float64) for half in self.halves)
-        self.arrange(self.by_size(np.sqrt(u * v)), np.ones(self.rank))
-
-    @staticmethod
-    def by_size(sizes: np.ndarray) -> np.ndarray:
-        return np.argsort(-sizes, kind="stable")
+        self.arrange(np.argsort(-np.sqrt(u * v), kind="stable"), np.ones(self.rank))
 
     def even_out(self) -> bool:
         """Balance components whose column norms are far apart, by exact powers of two; returns whether any were.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any
 
@@ -66,3 +67,13 @@ def check_limits(tol: Any, max_iter: Any, time_limit: Any, target_error: Any) ->
     check_number("time_limit", time_limit, low=0.0, optional=True)
     check_number("target_error", target_error, low=0.0, optional=True)
     return Stopping(float(tol), int(max_iter), time_limit, target_error, began=time.perf_counter())
+
+
+def check_wishes(callback: Any, checkpoint: Any, flags: dict[str, Any]) -> None:
+    """What a run is to call, where it is to save, and what it is to do at its end."""
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback must be a function of one argument or None, got {callback!r}")
+    if checkpoint is not None and not isinstance(checkpoint, (str, os.PathLike)):
+        raise TypeError(f"checkpoint must be a path or None, got {checkpoint!r}")
+    for name, value in flags.items():
+        check_flag(name, value)

@@ -56,7 +56,7 @@ def descend(walk: Walk) -> None:
                 best_objective = objective
                 best = copied(state.U, best and best[0]), copied(state.V, best and best[1])
             if iteration % patience == 0 and state.even_out():
-                method.rescaled(memory)
+                memory = method.rescaled(state, memory)
             method.step(state, memory, objective)
             counter.iterations += 1
     walk.status = status

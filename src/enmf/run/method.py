@@ -29,8 +29,9 @@ class Method(ABC):
         """The memory of a new descent: what is remembered from step to step."""
         return None
 
-    def rescaled(self, memory: Any) -> None:  # noqa: B027 (most methods remember nothing)
-        """The columns of the state were rescaled: drop whatever the memory holds of them."""
+    def rescaled(self, state: State, memory: Any) -> Any:
+        """The memory after the columns of the state were rescaled: what it holds of them is void."""
+        return memory
 
     def finished(self, state: State, memory: Any) -> bool:
         """Whether a stage that ends by itself (not by a tolerance) has ended."""

@@ -24,9 +24,8 @@ from enmf.problem.validation.numbers import warn_outside
 from enmf.run.checkpoint import Checkpoint
 from enmf.run.loop import descend
 from enmf.run.method import Method
-from enmf.run.monitor import Monitor, interruptible
+from enmf.run.monitor import Monitor, display, interruptible
 from enmf.run.options import Given, Phase, RunOptions
-from enmf.run.progress import display
 from enmf.run.result import Result
 from enmf.run.stopping import Stopping
 from enmf.run.trace import Phase as Cost

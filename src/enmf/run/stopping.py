@@ -84,13 +84,4 @@ def stalled(run: Monitor, now: Moment) -> str | None:
     return "stalled" if quiet >= run.stopping.patience and run.stopping.tol > 0 else None
 
 
-RULES: tuple[Rule, ...] = (
-    interrupted,
-    not_finite,
-    proven,
-    stationary,
-    target,
-    time_is_up,
-    enough_iterations,
-    stalled,
-)
+RULES: tuple[Rule, ...] = (interrupted, not_finite, proven, stationary, target, time_is_up, enough_iterations, stalled)

@@ -14,9 +14,9 @@ from enmf.api.complete import DEFAULTS, complete_problem
 from enmf.api.registry import COMPLETION
 from enmf.kernels import masked as kernels
 from enmf.problem.state import best_U
+from enmf.problem.validation.factors import with_ridge
 from enmf.problem.validation.masks import MISSING, check_masked_problem, check_places
 from enmf.problem.validation.numbers import check_range, check_threads
-from enmf.problem.validation.penalties import with_ridge
 from enmf.sklearn.base import COUNT, NONNEGATIVE, SHARED, Factorizer
 
 

@@ -21,9 +21,8 @@ from enmf.api.request import solve
 from enmf.problem.problem import Problem
 from enmf.problem.state import best_pair, best_U
 from enmf.problem.validation.arrays import check_problem
-from enmf.problem.validation.factors import as_numbers, check_given
+from enmf.problem.validation.factors import as_numbers, check_given, with_penalty
 from enmf.problem.validation.numbers import check_threads, warn_outside
-from enmf.problem.validation.penalties import with_penalty
 from enmf.run.stopping import DEFAULTS
 from enmf.sklearn.base import COUNT, NONNEGATIVE, SHARED, Factorizer
 
@@ -293,20 +292,8 @@ def non_negative_factorization(
     >>> W.shape, H.shape
     ((3, 1), (1, 2))
     """
-    model = ENMF(
-        n_components,
-        init=init,
-        solver=solver,
-        beta_loss=beta_loss,
-        tol=tol,
-        max_iter=max_iter,
-        alpha_W=alpha_W,
-        alpha_H=alpha_H,
-        l1_ratio=l1_ratio,
-        random_state=random_state,
-        verbose=verbose,
-        shuffle=shuffle,
-    )
+    given = locals()
+    model = ENMF(**{name: given[name] for name in ENMF._get_param_names() if name in given})
     if not update_H:
         return _with_fixed_H(model, X, W, H)
     W = model.fit_transform(X, W=W, H=H)

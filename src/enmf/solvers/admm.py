@@ -13,6 +13,7 @@ nmf-admm  ADMM on the whole problem (compare Hajinezhad et al. 2016): minimize 1
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -42,8 +43,8 @@ class AOADMM(Method):
         """The duals of U and of V."""
         return [None, None]
 
-    def rescaled(self, memory: list[np.ndarray | None]) -> None:
-        memory[:] = [None, None]
+    def rescaled(self, state: State, memory: Any) -> Any:
+        return self.begin(state)
 
     def step(self, state: State, memory: list[np.ndarray | None], objective: float) -> None:
         for half in state.halves:
@@ -95,35 +96,29 @@ class NMFADMM(Method):
     needs = frozenset({"normal equations", "products", "all rows"})  # it multiplies X by the copies
     monotone = False
 
-    def begin(self, state: State) -> list[Split]:
-        return []
-
-    def rescaled(self, memory: list[Split]) -> None:
-        memory.clear()
-
-    def step(self, state: State, memory: list[Split], objective: float) -> None:
-        if not memory:
-            memory.append(self._split(state))
-        split = memory[0]
-        eye = np.eye(state.rank, dtype=state.V.dtype)
-        for half in state.halves:
-            side, C = half.side, split.copies[1 - half.side]
-            product, _ = state.X.product(side, C)
-            G, B = half.penalty.normal(C.T @ C, product)
-            rho = split.rho[side]
-            split.copies[side] = _solve_right(B + rho * (half.F - split.duals[side]), G + rho * eye)
-        for half in state.halves:
-            P, Y = split.copies[half.side], split.duals[half.side]
-            half.replace(np.asfortranarray(np.maximum(P + Y, 0)))
-            split.duals[half.side] = Y + P - half.F
-
-    def _split(self, state: State) -> Split:
+    def begin(self, state: State) -> Split:
         rho = [self.rho * float(np.linalg.norm(half.other.gram, 2)) for half in state.halves]
         return Split(
             [half.F.copy() for half in state.halves],
             [np.zeros_like(half.F) for half in state.halves],
             [np.asarray(weight, state.V.dtype) for weight in rho],
         )
+
+    def rescaled(self, state: State, memory: Split) -> Split:
+        return self.begin(state)
+
+    def step(self, state: State, memory: Split, objective: float) -> None:
+        eye = np.eye(state.rank, dtype=state.V.dtype)
+        for half in state.halves:
+            side, C = half.side, memory.copies[1 - half.side]
+            product, _ = state.X.product(side, C)
+            G, B = half.penalty.normal(C.T @ C, product)
+            rho = memory.rho[side]
+            memory.copies[side] = _solve_right(B + rho * (half.F - memory.duals[side]), G + rho * eye)
+        for half in state.halves:
+            P, Y = memory.copies[half.side], memory.duals[half.side]
+            half.replace(np.asfortranarray(np.maximum(P + Y, 0)))
+            memory.duals[half.side] = Y + P - half.F
 
 
 def _solve_right(B: np.ndarray, G: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ als-projected: the unconstrained least squares solution, negative entries set to
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -141,8 +141,8 @@ class ProjectedALS(Method):
     def begin(self, state: State) -> Best:
         return Best()
 
-    def rescaled(self, memory: Best) -> None:
-        memory.objective, memory.pair = np.inf, None
+    def rescaled(self, state: State, memory: Best) -> Best:
+        return replace(memory, objective=np.inf, pair=None)
 
     def step(self, state: State, memory: Best, objective: float) -> None:
         if objective < memory.objective:

@@ -14,7 +14,7 @@ Boutros 2018 ("masked-scd"), and e-hals the descent of eNMC ("masked-e-scd").
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -126,8 +126,8 @@ class ExtrapolatedHALS(AcceleratedHALS):
     def begin(self, state: State) -> Extrapolation:
         return Extrapolation([self.most_sweeps(half) for half in state.halves], self.beta, self.beta)
 
-    def rescaled(self, memory: Extrapolation) -> None:
-        memory.plain = None
+    def rescaled(self, state: State, memory: Extrapolation) -> Extrapolation:
+        return replace(memory, plain=None)
 
     def step(self, state: State, memory: Extrapolation, objective: float) -> None:
         if memory.plain is None:

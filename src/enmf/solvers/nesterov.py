@@ -86,8 +86,8 @@ class FPGM(Method):
     def begin(self, state: State) -> Acceleration:
         return Acceleration()
 
-    def rescaled(self, memory: Acceleration) -> None:
-        vars(memory).update(vars(Acceleration()))
+    def rescaled(self, state: State, memory: Acceleration) -> Acceleration:
+        return Acceleration()
 
     def step(self, state: State, memory: Acceleration, objective: float) -> None:
         if memory.old is None:

@@ -45,23 +45,18 @@ def spa(X: Matrix, rank: int, rng: np.random.Generator) -> tuple[np.ndarray, np.
 
 def extract(X: Matrix, rank: int) -> Extraction:
     """The better of the extractions from rows and from columns."""
-    return min((_from_rows(X, rank), _from_columns(X, rank)), key=lambda found: found.relative_error)
+    return min((_from(X, rank, side) for side in ("rows", "columns")), key=lambda found: found.relative_error)
 
 
-def _from_rows(X: Matrix, rank: int) -> Extraction:
-    n, m = X.shape
-    anchors = _corners(X.times, X.transpose_times, _squares(X, axis=1), m, rank, X.dtype)
-    V = _unit_rows(X.transpose_times, n, anchors, X.dtype)
-    U = np.asfortranarray(solve_nnls(matmul(V.T, V), X.times(V)))
-    return Extraction("rows", tuple(anchors), U, V, _relative_error(X, U, V))
-
-
-def _from_columns(X: Matrix, rank: int) -> Extraction:
-    n, m = X.shape
-    anchors = _corners(X.transpose_times, X.times, _squares(X, axis=0), n, rank, X.dtype)
-    U = _unit_rows(X.times, m, anchors, X.dtype)
-    V = np.asfortranarray(solve_nnls(matmul(U.T, U), X.transpose_times(U)))
-    return Extraction("columns", tuple(anchors), U, V, _relative_error(X, U, V))
+def _from(X: Matrix, rank: int, side: str) -> Extraction:
+    (n, m), rows = X.shape, side == "rows"
+    times, back = (X.times, X.transpose_times) if rows else (X.transpose_times, X.times)
+    length, width = (n, m) if rows else (m, n)
+    anchors = _corners(times, back, _squares(X, axis=1 if rows else 0), width, rank, X.dtype)
+    picked = _unit_rows(back, length, anchors, X.dtype)
+    solved = np.asfortranarray(solve_nnls(matmul(picked.T, picked), times(picked)))
+    U, V = (solved, picked) if rows else (picked, solved)
+    return Extraction(side, tuple(anchors), U, V, _relative_error(X, U, V))
 
 
 def _corners(

@@ -13,16 +13,8 @@ from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.masked import MaskedMatrix, from_dense, from_observed, from_sparse
 from enmf.matrix.sparse import SparseMatrix
 from enmf.problem.problem import Problem, Units
+from enmf.problem.validation import convert
 from enmf.problem.validation.arrays import check_problem
-from enmf.problem.validation.convert import (
-    canonical,
-    check_dense,
-    check_sparse,
-    hidden_entries,
-    refuse_containers,
-    refuse_masked,
-    unmasked,
-)
 from enmf.problem.validation.entries import EntryError, checked_entries, within_range
 from enmf.problem.validation.factors import check_rank
 from enmf.problem.validation.numbers import check_choice, warn_outside
@@ -39,7 +31,7 @@ def check_masked_problem(
     `missing` is one of MISSING or a boolean matrix, True where an entry is missing; `mask` is a boolean matrix, True
     where an entry is observed.
     """
-    refuse_containers(X)
+    convert.refuse_containers(X)
     if missing is not None and mask is not None:
         raise ValueError("give either missing or mask, not both: a mask says which entries are observed")
     if isinstance(missing, str):
@@ -95,18 +87,18 @@ def check_places(rows: Any, columns: Any, shape: tuple[int, int]) -> tuple[np.nd
 
 
 def _check_dense_masked(X: Any, missing: Any, mask: Any, weights: Any, dtype: Any) -> Problem:
-    array = check_dense(X, dtype)
+    array = convert.check_dense(X, dtype)
     if isinstance(missing, str) and missing == "unstored":
         raise ValueError("missing='unstored' is for sparse X; in a dense X missing entries are NaN (missing='nan')")
     if isinstance(missing, str) and missing == "none":
-        refuse_masked(X, "missing='none' says that nothing is missing")
+        convert.refuse_masked(X, "missing='none' says that nothing is missing")
     if mask is not None:
         holes = ~_as_dense(_check_pattern("mask", mask, array.shape))
     elif missing is None or isinstance(missing, str):
         holes = np.isnan(array) if missing != "none" else np.zeros(array.shape, dtype=np.bool_)
     else:
         holes = _as_dense(_check_pattern("missing", missing, array.shape))
-    hidden = hidden_entries(X)
+    hidden = convert.hidden_entries(X)
     if hidden is not None:
         holes = holes | hidden
     w = None
@@ -130,7 +122,7 @@ def _check_sparse_masked(X: Any, missing: Any, mask: Any, weights: Any, dtype: A
             "X is sparse: say what its unstored entries are. missing='unstored' means that they are missing (ratings), "
             "missing='none' that they are zeros; missing= or mask= with a boolean matrix name the entries themselves"
         )
-    csr = check_sparse(X, dtype)
+    csr = convert.check_sparse(X, dtype)
     if csr.nnz < X.nnz:
         raise ValueError(f"X stores {X.nnz - csr.nnz} entries more than once; keep one value for each")
     if mask is not None:
@@ -184,7 +176,7 @@ def _check_some_observed(count: int, shape: tuple[int, int]) -> None:
 
 def _check_pattern(name: str, pattern: Any, shape: tuple[int, int]) -> Any:
     """A boolean matrix of the shape of X, dense or sparse."""
-    pattern = canonical(pattern, name) if sp.issparse(pattern) else unmasked(pattern, name)
+    pattern = convert.canonical(pattern, name) if sp.issparse(pattern) else convert.unmasked(pattern, name)
     kind = pattern.dtype
     if kind != np.bool_:
         hint = ". For 0 and 1 use astype(bool)" if kind.kind in "iuf" else ""
@@ -196,7 +188,7 @@ def _check_pattern(name: str, pattern: Any, shape: tuple[int, int]) -> Any:
 
 def _check_weights(weights: Any, shape: tuple[int, int], dtype: np.dtype, observed: np.ndarray | None) -> Any:
     """Nonnegative, finite weights of the shape of X; dense weights are checked only where X is observed."""
-    weights = canonical(weights, "weights") if sp.issparse(weights) else unmasked(weights, "weights")
+    weights = convert.canonical(weights, "weights") if sp.issparse(weights) else convert.unmasked(weights, "weights")
     if weights.dtype.kind not in "biuf":
         raise TypeError(f"weights must be numbers, got dtype {weights.dtype}")
     if weights.shape != shape:

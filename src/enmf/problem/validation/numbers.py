@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import numbers
-import os
 import re
 import sys
 import warnings
@@ -68,18 +67,6 @@ def check_choice(name: str, value: Any, allowed: list[str]) -> str:
 def check_flag(name: str, value: Any, *, optional: bool = False) -> None:
     if not (isinstance(value, (bool, np.bool_)) or (optional and value is None)):
         raise TypeError(f"{name} must be True{', False or None' if optional else ' or False'}, got {value!r}")
-
-
-def check_callback(callback: Any) -> Any:
-    if callback is not None and not callable(callback):
-        raise TypeError(f"callback must be a function of one argument or None, got {callback!r}")
-    return callback
-
-
-def check_path(name: str, path: Any) -> Any:
-    if path is not None and not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"{name} must be a path or None, got {path!r}")
-    return path
 
 
 def check_threads(n_threads: Any) -> int | None:
