@@ -1,4 +1,7 @@
-"""Leading singular triplets of a matrix, what they prove, and the tuned numbers of their computation."""
+"""Leading singular triplets of a matrix, what they prove, and the tuned numbers of their computation.
+
+All ways to compute them need bases and SVDs of tall, thin blocks: from Gram matrices where these keep the digits.
+"""
 
 from __future__ import annotations
 

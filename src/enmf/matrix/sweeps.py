@@ -1,4 +1,5 @@
-"""One factor with the other one held fixed: the coordinate sweeps that make up a half-step, and the exact solution.
+"""One factor with the other one held fixed: the coordinate sweeps that make up a half-step, the exact solution,
+and the sizes of the gradient.
 
     min over F >= 0 of 1/2 <F, F G> - <F, B>,    with F = U: G = VᵀV, B = X V
 

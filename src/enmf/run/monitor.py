@@ -1,4 +1,4 @@
-"""Clock, trace, callback and interrupts of one run. The clock stops while the run is measured."""
+"""Clock, trace, callback, interrupts and progress display of one run. The clock stops while the run is measured."""
 
 from __future__ import annotations
 

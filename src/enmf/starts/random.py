@@ -1,4 +1,7 @@
-"""random: |Gaussian| entries, scaled so that U Vᵀ has the mean of X."""
+"""random: |Gaussian| entries, scaled so that U Vᵀ has the mean of X.
+
+With missing entries: V uniform and U constant, at the mean of the observed entries.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Factors and their rank: starts, factors to certify or compare, factors given to an estimator."""
+"""Factors, their rank and their penalties: starts, factors to certify or compare, factors given to an estimator;
+penalties and ridges in the units of the problem.
+"""
 
 from __future__ import annotations
 
