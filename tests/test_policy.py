@@ -4,12 +4,29 @@ import re
 from dataclasses import fields, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import enmf
 from enmf.exterior import feasibility
-from enmf.exterior.plan import FEASIBILITY, MEASURED, ExteriorOptions, Facts, Plan, Policy, plan_effort, plan_rotation
+from enmf.exterior.core import lift, make_core
+from enmf.exterior.plan import (
+    FEASIBILITY,
+    MEASURED,
+    ExteriorOptions,
+    Facts,
+    Plan,
+    Policy,
+    plan_effort,
+    plan_rotation,
+    plan_svd,
+)
 from enmf.linalg.spectrum import SvdPolicy
+from enmf.linalg.svd import truncated_svd
+from enmf.matrix.dense import DenseMatrix
+from enmf.matrix.lowrank import LowRankMatrix
+from enmf.problem.problem import Problem
+from enmf.problem.state import State
 
 SOURCE = Path(enmf.__file__).parent
 LESSONS = SOURCE.parents[1] / "docs" / "lessons"
@@ -65,3 +82,20 @@ def test_a_policy_can_be_replaced():
 @pytest.mark.parametrize(("cost", "iterations"), [(0.001, 20), (2.0, 10), (100.0, 5)])
 def test_rotations_cost_no_more_than_twenty_passes(cost, iterations):
     assert plan_rotation(effort(0.5), cost, ExteriorOptions(), MEASURED, Plan())[0] == iterations
+
+
+def test_the_policy_reaches_the_svd_and_the_way_back_to_all_rows():
+    """A number that is changed in a policy is the one that is used."""
+    plan = Plan()
+    narrow = replace(MEASURED, svd=replace(MEASURED.svd, exact_side=50, most_oversampling=3, least_oversampling=2))
+    assert plan_svd((100, 80), 20, ExteriorOptions(), narrow, plan) == ("randomized", 23)
+    assert plan_svd((100, 80), 20, ExteriorOptions(), MEASURED, plan) == ("exact", 40)
+    rng = np.random.default_rng(0)
+    X = DenseMatrix(rng.random((2500, 3)) @ rng.random((3, 1800)) + 0.1 * rng.random((2500, 1800)))
+    whole = LowRankMatrix(*truncated_svd(X, 3, oversampling=2, rng=rng).factors(5))
+    core = make_core(whole, X.dtype, rng)
+    state = State(Problem(core), *(rng.random((length, 3)) for length in core.shape))
+    swept, clipped = (
+        lift(state, core, whole.B, X, policy)[0] for policy in (MEASURED, replace(MEASURED, lift_sweeps=0))
+    )
+    assert not np.array_equal(swept, clipped)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from enmf.exterior.plan import MEASURED
+from enmf.exterior.plan import MEASURED, Policy
 from enmf.matrix.base import Matrix, sample
 from enmf.matrix.factor import by_rows
 from enmf.matrix.lowrank import LowRankMatrix
@@ -23,36 +23,38 @@ from enmf.problem.state import State
 
 
 def make_core(
-    whole: LowRankMatrix, dtype: np.dtype, rng: np.random.Generator, rows: int = MEASURED.core_rows
+    whole: LowRankMatrix, dtype: np.dtype, rng: np.random.Generator, policy: Policy = MEASURED
 ) -> LowRankMatrix:
     """The core of A Bᵀ, with `rows` rows per column."""
-    count = rows * whole.A.shape[1]
+    count = policy.core_rows * whole.A.shape[1]
     few_A, few_B = (np.asfortranarray(sample(F, count, rng), dtype) for F in (whole.A, whole.B))
     return LowRankMatrix(few_A, few_B)
 
 
-def lift(state: State, core: LowRankMatrix, B: np.ndarray, X: Matrix) -> tuple[Any, Any]:
+def lift(state: State, core: LowRankMatrix, B: np.ndarray, X: Matrix, policy: Policy = MEASURED) -> tuple[Any, Any]:
     """Factors of X from factors of the core of A Bᵀ: V for the U of the core, then U and V for X itself, two passes.
 
     If the core has all rows, its factors are already those of X.
     """
     if core.shape == X.shape:
         return state.U, state.V
-    V = _least_squares(matmul(state.U.T, state.U), LowRankMatrix(core.A, B).transpose_times(state.U)).astype(X.dtype)
-    U = _least_squares(matmul(V.T, V), X.times(V))
+    how = policy.lift_sweeps, policy.lift_ridge
+    across = LowRankMatrix(core.A, B).transpose_times(state.U)
+    V = _least_squares(matmul(state.U.T, state.U), across, *how).astype(X.dtype)
+    U = _least_squares(matmul(V.T, V), X.times(V), *how)
     XtU, gram = X.product(1, U)
-    return U, _least_squares(matmul(U.T, U) if gram is None else gram, XtU)
+    return U, _least_squares(matmul(U.T, U) if gram is None else gram, XtU, *how)
 
 
 @by_rows
-def _least_squares(G: np.ndarray, B: np.ndarray) -> np.ndarray:
+def _least_squares(G: np.ndarray, B: np.ndarray, sweeps: int, share: float) -> np.ndarray:
     """A nearly optimal F >= 0 for 1/2 <F, F G> - <F, B>: the clipped solution, then some sweeps."""
     r = len(G)
-    ridge = MEASURED.lift_ridge * float(np.trace(G)) / r
+    ridge = share * float(np.trace(G)) / r
     if ridge == 0.0:
         return np.zeros_like(B)
     inverse = np.linalg.inv(G.astype(np.float64) + ridge * np.eye(r)).astype(B.dtype)  # few digits: sweeps follow
     F = matmul(np.asfortranarray(B), inverse)
     np.maximum(F, 0, out=F)
-    coordinate_sweeps(F, G, B, Sweep(MEASURED.lift_sweeps))
+    coordinate_sweeps(F, G, B, Sweep(sweeps))
     return F

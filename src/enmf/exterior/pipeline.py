@@ -82,7 +82,7 @@ class ExteriorStart(Start):
         for child in walk.rng.spawn(self.options.restarts):
             if walk.status in LIMITED or walk.monitor.out_of_time():
                 break
-            _know_spectrum(walk, self.options.svd)
+            _know_spectrum(walk, self.options.svd, self.policy)
             if walk.spectrum is None or walk.spectrum.kind != "exact":  # an iterative SVD has no bound yet
                 break
             bound = max(walk.monitor.lower_bound, 1e-8 * walk.monitor.whole)
@@ -130,10 +130,10 @@ def look_at_bound(walk: Walk) -> None:
         walk.status = "global_optimum"
 
 
-def _know_spectrum(walk: Walk, kind: str) -> None:
+def _know_spectrum(walk: Walk, kind: str, policy: Policy) -> None:
     """Compute the SVD of a run that resumed without it, if it is exact."""
     X = walk.problem.X
-    if walk.spectrum is None and choose_kind(X.shape, walk.rank, kind)[0] == "exact":
+    if walk.spectrum is None and choose_kind(X.shape, walk.rank, kind, policy=policy.svd)[0] == "exact":
         with walk.monitor.phase("svd"):
             walk.spectrum = truncated_svd(X, walk.rank, kind="exact", rng=walk.rng)
         walk.monitor.lower_bound = walk.spectrum.lower_bound(walk.rank)
@@ -163,11 +163,11 @@ class Journey:
 
     def _spectrum(self, walk: Walk) -> Spectrum:
         X, rank, policy = walk.problem.X, self.rank, self.policy
-        kind, width = planned.plan_svd(X.shape, rank, self.options, self.plan)
+        kind, width = planned.plan_svd(X.shape, rank, self.options, policy, self.plan)
         with walk.monitor.phase("svd") as counter:
             counter.iterations = 1
             if kind != "randomized":
-                return truncated_svd(X, rank, kind=kind, rng=walk.rng)
+                return truncated_svd(X, rank, kind=kind, oversampling=width - rank, rng=walk.rng)
             rough = in_single(X)
             first = glance(rough, width, walk.rng, policy.svd)
             if first.relative_error(rank) < policy.single_svd and rough is not X:
@@ -222,7 +222,7 @@ class Journey:
         self.whole = LowRankMatrix(*spectrum.factors(len(spectrum.s)))
         precision = np.dtype(np.float32) if error >= policy.single_core else X.dtype
         sampled = self.options.sample
-        self.core = make_core(self.whole, precision, walk.rng, policy.core_rows) if sampled else self.whole
+        self.core = make_core(self.whole, precision, walk.rng, policy) if sampled else self.whole
         with walk.monitor.phase("rotation"):
             mass = self._spread_mass(spectrum, X.dtype) if error < policy.low_rank else 1.0
         cost = self.core.cost_per_column / X.cost_per_column
@@ -280,7 +280,7 @@ class Journey:
             self._feasible(state, monitor, rest)
         chosen = self._descend_on_core(states, monitor, rest)
         with monitor.phase("surrogate"):
-            U, V = lift(states[chosen], self.core, self.whole.B, X)
+            U, V = lift(states[chosen], self.core, self.whole.B, X, self.policy)
         self._begin(walk, U, V, self.rotations[chosen])
 
     def _feasible(self, state: State, monitor: Monitor, rest: float = 0.0) -> None:

@@ -215,9 +215,11 @@ class Effort:
     surrogate_iterations: int
 
 
-def plan_svd(shape: tuple[int, int], rank: int, options: ExteriorOptions, plan: Plan) -> tuple[str, int]:
+def plan_svd(
+    shape: tuple[int, int], rank: int, options: ExteriorOptions, policy: Policy, plan: Plan
+) -> tuple[str, int]:
     """Kind and number of triplets of phase 1."""
-    kind, width = choose_kind(shape, rank, options.svd)
+    kind, width = choose_kind(shape, rank, options.svd, policy=policy.svd)
     side = f"the shorter side of X has {min(shape)}"
     because = f"{side}, so its Gram matrix is cheap" if kind == "exact" else f"{side}, too many for its Gram matrix"
     plan.note("svd", f"{kind}, {width} singular triplets", "as asked" if options.svd == kind else because)

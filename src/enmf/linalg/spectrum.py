@@ -88,20 +88,20 @@ class Spectrum:
         return replace(self, U=self.U[:, :width], s=self.s[:width], V=self.V[:, :width], bounds=self.bounds[:width])
 
 
-def default_oversampling(rank: int) -> int:
+def default_oversampling(rank: int, policy: SvdPolicy = MEASURED) -> int:
     """Triplets beyond the rank, for the surrogate matrix and the bound."""
-    return max(MEASURED.least_oversampling, min(rank, MEASURED.most_oversampling))
+    return max(policy.least_oversampling, min(rank, policy.most_oversampling))
 
 
 def choose_kind(
-    shape: tuple[int, int], rank: int, kind: str = "auto", oversampling: int | None = None
+    shape: tuple[int, int], rank: int, kind: str = "auto", oversampling: int | None = None, policy: SvdPolicy = MEASURED
 ) -> tuple[str, int]:
     """The kind of SVD that "auto" stands for, and the number of its triplets."""
     side = min(shape)
-    extra = default_oversampling(rank) if oversampling is None else oversampling
+    extra = default_oversampling(rank, policy) if oversampling is None else oversampling
     width = min(rank + extra, side)
     if kind == "auto":
-        kind = "exact" if side <= MEASURED.exact_side else "randomized"
+        kind = "exact" if side <= policy.exact_side else "randomized"
     if kind != "exact" and width >= side - 1:
         kind = "exact"  # an iterative SVD would span the whole space
     return kind, width

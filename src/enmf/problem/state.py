@@ -74,8 +74,11 @@ class Half:
         return self.penalty.normal(self.other.gram, B)
 
     def measure(self) -> GradientMeasure:
-        """Sizes of the gradient with respect to F."""
-        return self.loss.measure(self)
+        """Sizes of the gradient with respect to F; measured once for a pair of factors."""
+        key = "gradient", self.side
+        if key not in self.joint:
+            self.joint[key] = self.loss.measure(self)
+        return self.joint[key]
 
     def changed(self, **known: Any) -> None:
         """F has changed in place; `known` is what is already known about the new one."""
