@@ -1,0 +1,10 @@
+// What the module consists of: every file adds its kernels to a submodule.
+#pragma once
+
+#include "python.h"
+
+namespace enmf {
+
+void bind_sweep(nb::module_&);
+
+}  // namespace enmf
