@@ -686,8 +686,3 @@ def test_a_large_U_that_comes_to_the_caller_is_announced(monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         quiet(X, 3, max_iter=3, tol=0)
-
-
-def test_import_does_not_load_dask():
-    code = "import sys, enmf; sys.exit(any(name.split('.')[0] in ('dask', 'distributed') for name in sys.modules))"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -131,6 +131,7 @@ def test_a_forked_child_has_threads_of_its_own():
 
 
 SCRIPT = """
+import sys
 import threading
 from threadpoolctl import threadpool_info, threadpool_limits
 from enmf import parallel
@@ -170,6 +171,17 @@ try:
         raise KeyError
 except KeyError:
     assert blas() == before
+
+# scipy's BLAS, which comes later
+assert "scipy.linalg" not in sys.modules
+with parallel.limit(2):
+    import scipy.linalg
+    parallel.look_again()
+    assert blas() == {1}
+    with parallel.blas_threads():
+        assert blas() == {2}
+    assert blas() == {1}
+assert blas() == before
 """
 
 

@@ -1,5 +1,6 @@
 """What needs no extra works without any; what needs one says which, and how to get it."""
 
+import subprocess
 import sys
 
 import joblib
@@ -16,6 +17,32 @@ from enmf.problem.validation.arrays import check_problem
 from enmf.problem.validation.numbers import check_memory_limit
 
 SMALL = 1 << 16  # a memory limit far below the size of the test matrices
+OTHERS = {"pandas", "rich", "typer", "matplotlib", "dask", "distributed"}
+OTHERS |= {f"scipy.{part}" for part in ("optimize", "stats", "sparse.linalg")}
+ROOMS = {f"enmf.{room}" for room in ("sklearn", "distributed.chunked", "report", "io", "datasets", "geometry", "cli")}
+FITS = """if True:
+    import builtins, sys
+    wanted, find = set(), builtins.__import__
+    def noted(name, globals=None, locals=None, parts=(), level=0):
+        if globals and globals.get("__name__", "").startswith("enmf"):
+            wanted.update([name, *(f"{name}.{part}" for part in parts or ())])
+        return find(name, globals, locals, parts, level)
+    builtins.__import__ = noted
+
+    import numpy as np
+    import scipy.sparse as sp
+    import enmf
+    rng = np.random.default_rng(0)
+    X = rng.random((60, 3)) @ rng.random((3, 20)) + 0.1 * rng.random((60, 20))
+    gaps = np.where(rng.random(X.shape) < 0.1, np.nan, X)
+    for Y in (X, sp.csr_array(X), X.astype(np.float32)):
+        result = enmf.factorize(Y, 3, random_state=0)
+    print(enmf.certify(X, result.U, result.V), enmf.complete(gaps, 3, random_state=0), file=sys.stderr)
+    print(*sys.modules)
+    enmf.ENMF(3, random_state=0).fit(X).transform(X)
+    enmf.ENMC(3, random_state=0).fit(gaps).transform(gaps)
+    print(*wanted)
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -110,3 +137,13 @@ def test_what_needs_an_extra_names_an_install_that_works(tmp_path):
     (tmp_path / "x.parquet").write_bytes(b"PAR1")
     with pytest.raises(ImportError, match="pip install pyarrow"):
         enmf.factorize(tmp_path, 2)
+
+
+def test_a_fit_imports_only_what_it_uses():
+    """Dense, sparse, in single precision, with gaps. An estimator needs scikit-learn, which imports what it likes."""
+    done = subprocess.run([sys.executable, "-c", FITS], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    loaded, wanted = (set(line.split()) for line in done.stdout.splitlines())
+    assert sorted(loaded & {"sklearn", *OTHERS, *ROOMS}) == []
+    assert sorted(wanted & {"sklearn.cluster", *OTHERS}) == []
+    assert {"numpy", "sklearn.base"} <= wanted

@@ -13,11 +13,13 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
 
 from enmf import _moved
 
+TYPE_CHECKING = False  # as in `_moved`
 if TYPE_CHECKING:
+    from typing import Any
+
     from enmf import datasets
     from enmf.api.certify import certify
     from enmf.api.complete import complete

@@ -6,11 +6,13 @@ Nothing of this is imported until somebody asks for an old name.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+
+TYPE_CHECKING = False  # typing's own, without its import: `import enmf` takes next to no time
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MOVED = {
     "certification": "api.certify",
@@ -40,8 +42,11 @@ MOVED = {
 OPENED = {"completion": ("ENMC", "complete", "completion_methods")}  # packages that are no more, and what is public
 
 
-class Moved(MetaPathFinder, Loader):
-    """Finds a module that has moved where it is now."""
+class Moved:
+    """Finds a module that has moved where it is now.
+
+    A finder and a loader by its methods alone: importing the classes of `importlib.abc` takes longer than all of this.
+    """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -49,7 +54,7 @@ class Moved(MetaPathFinder, Loader):
         package, _, name = fullname.partition(".")
         if package != "enmf" or (name not in MOVED and name not in OPENED):
             return None
-        return ModuleSpec(fullname, self, is_package=name in OPENED)
+        return ModuleSpec(fullname, self, is_package=name in OPENED)  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         name = spec.name.removeprefix("enmf.")

@@ -50,7 +50,7 @@ class _Blas:
         self._lock = threading.RLock()
         self._holders = 0
         self._allowed = 1  # before the first entry into `limit`
-        self._held: Any = None
+        self._held: list[Any] = []  # what gives the threads back, the last one first
 
     @staticmethod
     @cache
@@ -72,14 +72,20 @@ class _Blas:
         with self._lock:
             if self._holders == 0:
                 self._allowed = self.allowed()
-                self._held = self._limit(1)
+                self._held.append(self._limit(1))
             self._holders += 1
 
     def release(self) -> None:
         with self._lock:
             self._holders -= 1
-            if self._holders == 0:
-                self._held.restore_original_limits()
+            while self._held and self._holders == 0:
+                self._held.pop().restore_original_limits()
+
+    def look_again(self) -> None:
+        with self._lock:
+            self._controller.cache_clear()
+            if self._holders:
+                self._held.append(self._limit(1))
 
     @contextmanager
     def given(self, threads: int) -> Iterator[None]:
@@ -107,6 +113,11 @@ def limit(n_threads: int | None) -> Iterator[int]:
     finally:
         _blas.release()
         _count.reset(token)
+
+
+def look_again() -> None:
+    """Hold also a BLAS that an import has brought since the first fit: scipy's is not numpy's."""
+    _blas.look_again()
 
 
 @contextmanager

@@ -14,13 +14,12 @@ from __future__ import annotations
 import inspect
 
 import numpy as np
-import scipy.sparse.linalg
 
 from enmf.linalg.sketch import glance, power
 from enmf.linalg.spectrum import MEASURED, Spectrum, choose_kind, fix_signs, full_svd, remainders, rounding_of, thin_svd
 from enmf.matrix.base import Matrix
 from enmf.matrix.factor import gather
-from enmf.parallel import lapack, matmul
+from enmf.parallel import lapack, look_again, matmul
 
 GRAM_DIGITS = 1e-8  # share of ||X||² below which eigenvalues of the Gram matrix do not give the remainder
 
@@ -89,6 +88,9 @@ def _lapack(X: Matrix, width: int) -> Spectrum:
 
 def _krylov(X: Matrix, width: int, rng: np.random.Generator) -> Spectrum:
     """ARPACK on the Gram matrix of the smaller side, and the other side from one product."""
+    from scipy.sparse.linalg import LinearOperator, eigsh  # here: no other kind needs it
+
+    look_again()  # ARPACK computes with scipy's BLAS
     n, m = X.shape
     side, narrow = min(n, m), m <= n
 
@@ -96,8 +98,7 @@ def _krylov(X: Matrix, width: int, rng: np.random.Generator) -> Spectrum:
         C = np.asarray(C, X.dtype).reshape(side, -1)
         return X.transpose_times(X.times(C)) if narrow else gather(X.times(X.transpose_times(C)))
 
-    operator = scipy.sparse.linalg.LinearOperator((side, side), matvec=gram, matmat=gram, dtype=X.dtype)
-    eigsh = scipy.sparse.linalg.eigsh
+    operator = LinearOperator((side, side), matvec=gram, matmat=gram, dtype=X.dtype)
     # since scipy 1.17 the restarts of eigsh can be seeded
     seeded = {"rng": rng} if "rng" in inspect.signature(eigsh).parameters else {}
     _, near = eigsh(operator, k=width, v0=rng.random(side).astype(X.dtype), **seeded)

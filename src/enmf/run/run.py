@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from enmf import parallel
 from enmf.certificate.certificate import Certificate, make_certificate
@@ -205,18 +204,21 @@ def _without_dust(F: np.ndarray, dust: np.ndarray) -> np.ndarray:
 def warn_about_end(result: Result, stopping: Stopping, by_user: bool, problem: Problem) -> None:
     """One warning for a run that did not end as wished, with the value reached and the remedy."""
     c = result.certificate
+    early = None
     if result.status == "max_iter" and stopping.tol > 0 and not c.stationary:
-        warn_outside(
+        early = (
             f"not converged after max_iter={stopping.max_iter} iterations: the KKT residual is {c.kkt:.1e}, "
-            f"tol is {stopping.tol:.1e}. Increase max_iter or tol (tol=0 silences this warning)",
-            ConvergenceWarning,
+            f"tol is {stopping.tol:.1e}. Increase max_iter or tol (tol=0 silences this warning)"
         )
     elif result.status == "interrupted" and by_user:
-        warn_outside(
+        early = (
             f"interrupted after {result.n_iter} iterations: these are the best factors so far, with a KKT residual "
-            f"of {c.kkt:.1e}",
-            ConvergenceWarning,
+            f"of {c.kkt:.1e}"
         )
+    if early is not None:
+        from sklearn.exceptions import ConvergenceWarning  # here: no other part of a fit needs scikit-learn
+
+        warn_outside(early, ConvergenceWarning)
     if len(c.dead_components) == c.rank and c.relative_error > 0:
         penalized = "the penalty outweighs the data. Decrease it"
         remedy = penalized if problem.penalty else "another start may find better ones"

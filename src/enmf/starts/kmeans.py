@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 
 from enmf.matrix.base import Matrix
 from enmf.starts.random import random
@@ -23,6 +21,9 @@ ITERATIONS = 20
 
 
 def kmeans(X: Matrix, rank: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
+
     clusters = min(rank, X.shape[0])
     seed = int(rng.integers(2**31 - 1))
     with warnings.catch_warnings():
