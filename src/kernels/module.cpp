@@ -56,5 +56,6 @@ NB_MODULE(ENMF_MODULE, m) {
         nb::module_ part = m.def_submodule(name);
         bind(part);
     };
+    add("sparse", bind_sparse);
     add("sweep", bind_sweep);
 }

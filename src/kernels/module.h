@@ -5,6 +5,7 @@
 
 namespace enmf {
 
+void bind_sparse(nb::module_&);
 void bind_sweep(nb::module_&);
 
 }  // namespace enmf
