@@ -9,14 +9,15 @@
 
 #include <atomic>
 #include <chrono>
+#include <limits>
 #include <thread>
 #include <vector>
 
-#include "gradient.h"
 #include "sparse.h"
 #include "sweep.h"
 
 namespace enmf {
+inline namespace ENMF_MODULE {  // these are types for Python, and every instruction set has its own
 
 // Threads wait here for each other; the last one to arrive opens it.
 class Gate {
@@ -124,36 +125,64 @@ struct BurstHalf {
 
 // What a burst is told, and what it leaves for the next one.
 struct BurstState {
-    // the method
-    double progress = 0.0;
+    // The method
+    double progress = 0.0;  // sweeps end when one changes a block by less than this share of the first
     bool extrapolates = false;
     double growth = 1.0, cap_growth = 1.0, shrink = 1.0;
-    double beta = 0.0, last_beta = 0.0, cap = 1.0, judged = 0.0;  // `judged`: the objective before the last step
-    bool begun = false;         // there is a plain pair
-    std::vector<double> walls;  // soft walls of the coming iterations, relative to the mean Gram diagonal
-    bool clips = false;         // after the last of them U is clipped before V is swept
+    double beta = 0.0, last_beta = 0.0, cap = 1.0;
+    double judged = 0.0;        // the value before the last step
+    bool begun = false;         // there is a pair before extrapolation
+    std::vector<double> walls;  // of the coming iterations, relative to the mean Gram diagonal; none: F >= 0
+    bool clips = false;         // with the last wall, factors are clipped at zero
     // X
-    double squared_norm = 0.0;
-    double size = 0.0;          // ||X||
-    double extra = 0.0;
-    // the run
-    Index iteration = 0, most = 0;  // the next one, and how many may be done
-    double seconds = 0.0;           // that a burst may take
+    double squared_norm = 0.0, size = 0.0;  // ||X||², ||X||
+    double extra = 0.0;                     // what X lacks of the ||X||² that counts
+    // The run
+    Index iteration = 0, most = 0;  // the coming one, and how many may be done
+    double seconds = 0.0;           // that they may take
     Index interval = 0;             // iterations between KKT residuals; 0: none
-    Index evening = 8;              // iterations between looks at the column norms
-    bool keeps_all = false;         // every pair may be the best one, else those at powers of two
+    bool keeps_all = true;          // any pair may be the best one, else those at powers of two
     double best = 0.0;              // the smallest value so far
-    double lowest = 0.0, lowest_at = 0.0, patience = 0.0, precision = 0.0;  // progress, as the stopping rule sees it
-    // where decisions are due
-    double least_value = 0.0;       // below it: digits are lost, or the error may be the last one
-    double tol = 0.0, tol_from = 0.0;  // KKT residual; errors below tol_from lower it
-    double apart = 1e12;
-    // what it cost
+    double lowest = 0.0;            // the last value that was progress, and its iteration
+    Index lowest_at = 0;
+    double precision = 0.0;
+    // What calls for a judgement
+    double least_value = 0.0;          // digits are lost below it, or it may be the last error
+    double tol = 0.0, tol_from = 1.0;  // KKT residual; it shrinks with errors below `tol_from`
+    Index patience = 0;                // iterations without progress
+    Index evening = 0;                 // every so many iterations: column norms that are far apart
+    double apart = 0.0;                // by this factor, squared
+    // What happened
     Index passes = 0;
-    double measuring = 0.0;
+    double measuring = 0.0;  // seconds
     std::vector<double> values, residuals, times;
     std::vector<Index> passed;
 };
+
+// squares[k] = sum of squares of the projected gradient of component k, D = F G - B, over the lanes of a block.
+template <class T>
+void projected_squares(const Block<T>& F, const Block<T>& B, const Rows<const T>& G, double* squares) {
+    const Index r = G.count;
+    std::fill_n(squares, r, 0.0);
+    for (Index s = 0; s < F.strips(); ++s)
+        with_constant<STRIP>(F.vectors(s), [&](auto V) {
+            constexpr Index lanes = V() * LANES<T>;
+            for (Index k = 0; k < r; k += PANEL)
+                with_constant<PANEL>(r - k, [&](auto P) {
+                    auto descent = Tile<T, P(), V()>::read(B.strip(s) + k * lanes, lanes);  // becomes -D
+                    descent.template add<true>(G[0] + k, 1, G.stride, F.strip(s), lanes, r);
+                    for (int p = 0; p < P(); ++p) {
+                        Vector<T> total{};
+                        for (int v = 0; v < V(); ++v) {
+                            const Vector<T> f = load(F.strip(s) + (k + p) * lanes + v * LANES<T>);
+                            const Vector<T> d = f > Vector<T>{} ? descent.at[p][v] : positive<T>(descent.at[p][v]);
+                            total += d * d;
+                        }
+                        squares[k + p] += static_cast<double>(sum<T>(total));
+                    }
+                });
+        });
+}
 
 template <class T>
 class Burst {
@@ -161,16 +190,15 @@ class Burst {
     BurstHalf<T> halves[2];
     BurstState state;
 
+    // Before the threads begin.
     void prepare(int threads) {
         gate_.expect(threads);
-        threads_ = threads;
         for (int side : {0, 1}) {
-            const Index blocks = halves[side].blocks(), r = halves[side].F.count;
-            if (grams_[side].size() < static_cast<std::size_t>(blocks * r * r)) {
-                grams_[side].resize(static_cast<std::size_t>(blocks * r * r));
-                crosses_[side].resize(static_cast<std::size_t>(blocks));
-                squares_[side].resize(static_cast<std::size_t>(ceil_div(halves[side].F.width, BLOCK) * (r + EXTRAS)));
-            }
+            const auto blocks = static_cast<std::size_t>(halves[side].blocks());
+            const auto r = static_cast<std::size_t>(halves[side].F.count);
+            grams_[side].resize(blocks * r * r);
+            squares_[side].resize(blocks * r);
+            crosses_[side].resize(blocks);
         }
         state.values.clear();
         state.residuals.clear();
@@ -179,33 +207,27 @@ class Burst {
         state.measuring = 0.0;
         began_ = Clock::now();
         going_ = true;
+        next_ = 0;
     }
 
     // What every thread does.
     void work(int thread) {
-        Scratch mine(halves[0].F.count);
-        both([&](int side, Index first, Index width) {
-            halves[1 - side].X->changed(first, width, as_const(halves[side].F));
-        });
-        if (!halves[1].knows_product && !halves[0].knows_product) multiply(0);
-        measure_cross(thread);
+        Scratch mine(thread, halves[0].F.count);
+        for (int side : {0, 1})
+            round(mine, side, [&](Index, Index first, Index width) {
+                halves[1 - side].X->changed(first, width, as_const(halves[side].F));
+            });
+        if (!halves[0].knows_product && !halves[1].knows_product) multiply(mine, 0);
+        measure_cross(mine, halves[0].knows_product ? 0 : 1);
         while (true) {
             const bool measured = state.interval > 0 && state.iteration % state.interval == 0;
-            if (measured) measure_gradients(thread);
+            if (measured) measure_gradients(mine);
             if (thread == 0) decide(measured);
             gate_.pass();
             if (!going_) return;
-            if (restarts_) restore(thread, mine);
-            step(0, mine);
-            if (thread == 0) finish_gram(0);
-            gate_.pass();
-            step(1, mine);
-            if (thread == 0) {
-                finish_gram(1);
-                cross_ = total(crosses_[1], halves[1].blocks());
-                ++state.iteration;
-            }
-            gate_.pass();
+            if (restarts_) restore(mine);
+            step(mine, 0);
+            step(mine, 1);
         }
     }
 
@@ -213,131 +235,138 @@ class Burst {
     using Clock = std::chrono::steady_clock;
 
     struct Scratch {
-        explicit Scratch(Index r) : work(r), right(r), skip(r) {}
+        Scratch(int thread, Index r) : thread(thread), work(r), right(r), skip(r) {}
+        const int thread;
         Block<T> work, right;
-        Space<bool> skip;  // none
+        const Space<bool> skip;  // none
     };
 
-    // The blocks of one side, each taken by the thread that comes first; returns when all are done.
-    template <class Body>
-    void each_block(int side, Body&& body) {
+    // The blocks of one side, each taken by the thread that comes first. When all are done, one thread does what comes
+    // `after` them, and then all go on.
+    template <class Body, class After>
+    void round(const Scratch& mine, int side, Body&& body, After&& after) {
         const Index count = halves[side].blocks(), n = halves[side].F.width;
         for (Index b = next_.fetch_add(1); b < count; b = next_.fetch_add(1))
             body(b, b * BLOCK_LANES<T>, std::min(BLOCK_LANES<T>, n - b * BLOCK_LANES<T>));
         gate_.pass();
-        next_.store(0);  // by all of them, before anyone can begin the next round
+        if (mine.thread == 0) {
+            next_ = 0;
+            after();
+        }
         gate_.pass();
     }
 
     template <class Body>
-    void both(Body&& body) {
-        for (int side : {0, 1})
-            each_block(side, [&](Index, Index first, Index width) { body(side, first, width); });
+    void round(const Scratch& mine, int side, Body&& body) {
+        round(mine, side, body, [] {});
     }
 
-    void multiply(int side) {
+    void multiply(const Scratch& mine, int side) {
         BurstHalf<T>& half = halves[side];
-        each_block(side, [&](Index, Index first, Index width) {
-            half.X->multiply(first, width, as_const(halves[1 - side].F), half.product);
-        });
-        // every thread writes the same
-        half.knows_product = true;
+        round(
+            mine, side,
+            [&](Index, Index first, Index width) {
+                half.X->multiply(first, width, as_const(halves[1 - side].F), half.product);
+            },
+            [&] {
+                half.knows_product = true;
+                ++state.passes;
+            });
     }
 
-    static double inner(const Rows<T>& A, const Rows<T>& B, Index first, Index width) {
+    // <X C, F>, where the product is known.
+    void measure_cross(const Scratch& mine, int side) {
+        const BurstHalf<T>& half = halves[side];
+        round(
+            mine, side, [&](Index b, Index first, Index width) { cross(side, b) = inner(half, first, width); },
+            [&] { add_crosses(side); });
+    }
+
+    static double inner(const BurstHalf<T>& half, Index first, Index width) {
         double total = 0.0;
-        for (Index k = 0; k < A.count; ++k) total += dot_in_double(A[k] + first, B[k] + first, width);
+        for (Index k = 0; k < half.F.count; ++k)
+            total += dot_in_double(half.product[k] + first, half.F[k] + first, width);
         return total;
     }
 
-    static double total(const std::vector<double>& parts, Index count) {
-        double sum = 0.0;
-        for (Index b = 0; b < count; ++b) sum += parts[static_cast<std::size_t>(b)];
-        return sum;
+    double& cross(int side, Index block) { return crosses_[side][static_cast<std::size_t>(block)]; }
+
+    void add_crosses(int side) {
+        cross_ = 0.0;
+        for (const double part : crosses_[side]) cross_ += part;
     }
 
-    // <X C, F> of the side whose product is known.
-    void measure_cross(int thread) {
-        const int side = halves[1].knows_product && !halves[0].knows_product ? 1 : 0;
-        each_block(side, [&](Index b, Index first, Index width) {
-            crosses_[side][static_cast<std::size_t>(b)] = inner(halves[side].product, halves[side].F, first, width);
-        });
-        if (thread == 0) cross_ = total(crosses_[side], halves[side].blocks());
-    }
-
-    double value() const {
-        double grams = 0.0;
-        for (Index k = 0; k < halves[0].gram.count; ++k)
-            grams += dot_in_double(halves[0].gram[k], halves[1].gram[k], halves[0].gram.count);
-        return 0.5 * (state.squared_norm - 2.0 * cross_ + grams);
-    }
-
-    void measure_gradients(int thread) {
+    void measure_gradients(Scratch& mine) {
         const auto began = Clock::now();
+        for (int side : {0, 1})
+            if (!halves[side].knows_product) multiply(mine, side);
         for (int side : {0, 1}) {
             const BurstHalf<T>& half = halves[side];
-            if (!half.knows_product) {
-                multiply(side);
-                if (thread == 0) ++state.passes;
-            }
-            const Rows<double> partial{squares_[side].data(), ceil_div(half.F.width, BLOCK), half.F.count + EXTRAS,
-                                       half.F.count + EXTRAS};
-            each_block(side, [&](Index, Index first, Index width) {
-                measure<T>(first, first + width, as_const(half.F), as_const(half.product),
-                           as_const(halves[1 - side].gram), partial);
+            round(mine, side, [&](Index b, Index first, Index width) {
+                mine.work.load(as_const(half.F), first, width);
+                mine.right.load(as_const(half.product), first, width);
+                projected_squares(mine.work, mine.right, as_const(halves[1 - side].gram),
+                                  squares_[side].data() + b * half.F.count);
             });
         }
-        if (thread == 0) state.measuring += seconds_since(began);
+        if (mine.thread == 0) state.measuring += seconds_since(began);
     }
 
     static double seconds_since(Clock::time_point then) {
         return std::chrono::duration<double>(Clock::now() - then).count();
     }
 
-    // The scale-free norm of the projected gradient at columns of equal norm, see State.kkt.
+    double value() const {
+        const Index r = halves[0].F.count;
+        double grams = 0.0;
+        for (Index k = 0; k < r; ++k) grams += dot_in_double(halves[0].gram[k], halves[1].gram[k], r);
+        return 0.5 * (state.squared_norm - 2.0 * cross_ + grams);
+    }
+
+    // The scale-free norm of the projected gradient at columns of equal norm, as State.kkt defines it.
     double kkt() const {
         const auto balancing = [&](double own, double other) {
-            const double lone = own > 0.0 ? own : other > 0.0 ? state.size / other : 0.0;
-            return other > 0.0 ? lone / other : 0.0;
+            if (!(other > 0.0)) return 0.0;
+            return (own > 0.0 ? own : state.size / other) / other;
         };
         double sum = 0.0;
-        for (Index k = 0; k < halves[0].F.count; ++k) {
-            const double norms[2] = {std::sqrt(static_cast<double>(halves[0].gram[k][k])),
-                                     std::sqrt(static_cast<double>(halves[1].gram[k][k]))};
+        const Index r = halves[0].F.count;
+        for (Index k = 0; k < r; ++k) {
+            const double u = std::sqrt(static_cast<double>(halves[0].gram[k][k]));
+            const double v = std::sqrt(static_cast<double>(halves[1].gram[k][k]));
             for (int side : {0, 1}) {
                 double squares = 0.0;
-                const Index width = halves[side].F.count + EXTRAS;
-                for (Index b = 0; b < ceil_div(halves[side].F.width, BLOCK); ++b)
-                    squares += squares_[side][static_cast<std::size_t>(b * width + k)];
-                sum += squares * balancing(norms[side], norms[1 - side]);
+                for (Index b = 0; b < halves[side].blocks(); ++b)
+                    squares += squares_[side][static_cast<std::size_t>(b * r + k)];
+                sum += squares * (side == 0 ? balancing(u, v) : balancing(v, u));
             }
         }
         return std::sqrt(sum) / (state.size * std::sqrt(state.size));
     }
 
     bool far_apart() const {
-        for (Index k = 0; k < halves[0].gram.count; ++k) {
-            const double u = halves[0].gram[k][k], v = halves[1].gram[k][k];
+        for (Index k = 0; k < halves[0].F.count; ++k) {
+            const auto u = static_cast<double>(halves[0].gram[k][k]), v = static_cast<double>(halves[1].gram[k][k]);
             if (!(u <= state.apart * v && v <= state.apart * u)) return true;
         }
         return false;
     }
 
-    // By one thread: is this iteration one for the others to judge? If not, it is recorded, and the next step planned.
+    // By one thread: is this iteration one for the caller to judge? If not, it is recorded, and the next step planned.
     void decide(bool measured) {
         const double now = value(), residual = measured ? kkt() : std::numeric_limits<double>::quiet_NaN();
         const double seconds = seconds_since(began_);
-        const double error = std::sqrt(2.0 * std::max(now, 0.0));
-        const bool little_progress = !(now < state.lowest * (1.0 - 8.0 * state.precision));
-        const double quiet = little_progress ? static_cast<double>(state.iteration) - state.lowest_at : 0.0;
-        const bool due = !std::isfinite(now) || now <= state.least_value ||
+        const double error = std::sqrt(2.0 * std::max(now + 0.5 * state.extra, 0.0));
+        const bool falls = now < state.lowest * (1.0 - 8.0 * state.precision);
+        const Index quiet = falls ? 0 : state.iteration - state.lowest_at;
+        const bool due = !std::isfinite(now) || now <= state.least_value || quiet >= state.patience ||
                          (measured && residual <= state.tol * std::min(1.0, error / state.tol_from)) ||
-                         quiet >= state.patience || (state.iteration % state.evening == 0 && far_apart());
+                         (state.evening > 0 && state.iteration % state.evening == 0 && far_apart());
         going_ = !due && static_cast<Index>(state.values.size()) < state.most && seconds < state.seconds;
         if (!going_) return;
-        if (!little_progress) {
+        if (falls) {
             state.lowest = now;
-            state.lowest_at = static_cast<double>(state.iteration);
+            state.lowest_at = state.iteration;
         }
         state.values.push_back(now);
         state.residuals.push_back(residual);
@@ -345,15 +374,13 @@ class Burst {
         state.passed.push_back(state.passes);
         keeps_ = now < state.best && (state.keeps_all || (state.iteration & (state.iteration - 1)) == 0);
         if (keeps_) state.best = now;
-        restarts_ = false;
-        if (!state.extrapolates) return;
-        if (!state.begun) {
-            begins_ = true;
-        } else if (now > state.judged) {
-            restarts_ = true;
+        begins_ = state.extrapolates && !state.begun;
+        restarts_ = state.extrapolates && state.begun && now > state.judged;
+        state.begun = state.begun || begins_;
+        if (restarts_) {
             state.cap = state.last_beta;
             state.beta /= state.shrink;
-        } else {
+        } else if (!begins_) {
             state.last_beta = state.beta;
             state.beta = std::min(state.cap, state.growth * state.beta);
             state.cap = std::min(1.0, state.cap_growth * state.cap);
@@ -362,29 +389,32 @@ class Burst {
     }
 
     // Back to the pair before extrapolation.
-    void restore(int thread, Scratch& mine) {
+    void restore(Scratch& mine) {
         for (int side : {0, 1}) {
             BurstHalf<T>& half = halves[side];
-            each_block(side, [&](Index b, Index first, Index width) {
-                for (Index k = 0; k < half.F.count; ++k) std::copy_n(half.plain[k] + first, width, half.F[k] + first);
-                halves[1 - side].X->changed(first, width, as_const(half.F));
-                mine.work.load(as_const(half.F), first, width);
-                add_to_gram(side, b, mine.work);
-            });
-            half.knows_product = false;
-            if (thread == 0) finish_gram(side);
+            round(
+                mine, side,
+                [&](Index b, Index first, Index width) {
+                    mine.work.load(as_const(half.plain), first, width);
+                    mine.work.store(half.F, first);
+                    halves[1 - side].X->changed(first, width, as_const(half.F));
+                    add_to_gram(side, b, mine.work);
+                },
+                [&] {
+                    finish_gram(side);
+                    halves[1 - side].knows_product = false;
+                });
         }
-        gate_.pass();
     }
 
-    void step(int side, Scratch& mine) {
+    void step(Scratch& mine, int side) {
         BurstHalf<T>&half = halves[side], &other = halves[1 - side];
-        const bool multiplies = !half.knows_product;
         const Rows<const T> G = as_const(other.gram);
         const SweepOptions how{wall(G), half.sweeps, state.progress};
         const Components<T> of(G, how.wall, mine.skip.get());
-        const bool clips = !std::isinf(how.wall) && state.clips && state.values.size() == state.walls.size();
-        each_block(side, [&](Index b, Index first, Index width) {
+        const bool clips = state.clips && state.values.size() == state.walls.size();
+        const bool multiplies = !half.knows_product;
+        const auto body = [&](Index b, Index first, Index width) {
             if (multiplies) half.X->multiply(first, width, as_const(other.F), half.product);
             mine.work.load(as_const(half.F), first, width);
             if (keeps_) mine.work.store(half.best, first);
@@ -394,27 +424,31 @@ class Burst {
             if (state.extrapolates || clips)
                 mine.work.each_piece([&](Index k, Index lane, T* here, Index count, Index) {
                     if (clips)
-                        for (Index c = 0; c < count; ++c) here[c] = here[c] > T(0) ? here[c] : T(0);
+                        std::transform(here, here + count, here, [](T f) { return f > T(0) ? f : T(0); });
                     else
                         extrapolate_line(here, half.plain[k] + first + lane, count, static_cast<T>(state.beta));
                 });
             mine.work.store(half.F, first);
             other.X->changed(first, width, as_const(half.F));
             add_to_gram(side, b, mine.work);
-            if (side == 1)
-                crosses_[1][static_cast<std::size_t>(b)] = inner(half.product, half.F, first, width);
+            if (side == 1) cross(side, b) = inner(half, first, width);
+        };
+        round(mine, side, body, [&] {
+            finish_gram(side);
+            half.knows_product = true;
+            other.knows_product = false;
+            state.passes += multiplies;
+            if (side == 0) return;
+            add_crosses(side);
+            ++state.iteration;
         });
-        // every thread writes the same
-        half.knows_product = true;
-        other.knows_product = false;
-        if (multiplies && first_of_all()) ++state.passes;
     }
 
     double wall(const Rows<const T>& G) const {
         if (state.walls.empty()) return std::numeric_limits<double>::infinity();
-        double mean = 0.0;
-        for (Index k = 0; k < G.count; ++k) mean += static_cast<double>(G[k][k]) / static_cast<double>(G.count);
-        return state.walls[state.values.size() - 1] * mean;
+        double sum = 0.0;
+        for (Index k = 0; k < G.count; ++k) sum += static_cast<double>(G[k][k]);
+        return state.walls[state.values.size() - 1] * sum / static_cast<double>(G.count);
     }
 
     void add_to_gram(int side, Index block, const Block<T>& work) {
@@ -427,17 +461,19 @@ class Burst {
     void finish_gram(int side) {
         const BurstHalf<T>& half = halves[side];
         const Index r = half.F.count;
-        for (Index i = 0; i < r; ++i)
-            for (Index k = 0; k <= i; ++k) {
-                T sum = T(0);
-                for (Index b = 0; b < half.blocks(); ++b) sum += grams_[side][static_cast<std::size_t>((b * r + i) * r + k)];
-                half.gram[i][k] = half.gram[k][i] = sum;
+        for (Index i = 0; i < r; ++i) {
+            T* line = half.gram[i];
+            std::fill_n(line, i + 1, T(0));
+            for (Index b = 0; b < half.blocks(); ++b) {
+                const T* part = grams_[side].data() + (b * r + i) * r;
+                for (Index k = 0; k <= i; ++k) line[k] += part[k];
             }
+            for (Index k = 0; k < i; ++k) half.gram[k][i] = line[k];
+        }
     }
 
     Gate gate_;
     std::atomic<Index> next_{0};
-    int threads_ = 1;
     Clock::time_point began_;
     bool going_ = true, keeps_ = false, begins_ = false, restarts_ = false;
     double cross_ = 0.0;
@@ -445,4 +481,5 @@ class Burst {
     std::vector<double> crosses_[2], squares_[2];
 };
 
+}  // namespace ENMF_MODULE
 }  // namespace enmf

@@ -56,6 +56,8 @@ NB_MODULE(ENMF_MODULE, m) {
         nb::module_ part = m.def_submodule(name);
         bind(part);
     };
+    add("burst", bind_burst);
     add("onepass", bind_onepass);
+    add("sparse", bind_sparse);
     add("sweep", bind_sweep);
 }
