@@ -112,7 +112,7 @@ void bind_burst(nb::module_& m) {
         std::pair("beta", &S::beta), std::pair("last_beta", &S::last_beta), std::pair("cap", &S::cap),
         std::pair("judged", &S::judged), std::pair("begun", &S::begun), std::pair("walls", &S::walls),
         std::pair("clips", &S::clips), std::pair("squared_norm", &S::squared_norm), std::pair("size", &S::size),
-        std::pair("extra", &S::extra), std::pair("iteration", &S::iteration), std::pair("most", &S::most),
+        std::pair("iteration", &S::iteration), std::pair("most", &S::most),
         std::pair("seconds", &S::seconds), std::pair("interval", &S::interval), std::pair("keeps_all", &S::keeps_all),
         std::pair("best", &S::best), std::pair("lowest", &S::lowest), std::pair("lowest_at", &S::lowest_at),
         std::pair("precision", &S::precision), std::pair("least_value", &S::least_value), std::pair("tol", &S::tol),

@@ -136,7 +136,6 @@ struct BurstState {
     bool clips = false;         // with the last wall, factors are clipped at zero
     // X
     double squared_norm = 0.0, size = 0.0;  // ||X||², ||X||
-    double extra = 0.0;                     // what X lacks of the ||X||² that counts
     // The run
     Index iteration = 0, most = 0;  // the coming one, and how many may be done
     double seconds = 0.0;           // that they may take
@@ -356,13 +355,15 @@ class Burst {
     void decide(bool measured) {
         const double now = value(), residual = measured ? kkt() : std::numeric_limits<double>::quiet_NaN();
         const double seconds = seconds_since(began_);
-        const double error = std::sqrt(2.0 * std::max(now + 0.5 * state.extra, 0.0));
+        const double error = std::sqrt(2.0 * std::max(now, 0.0));
         const bool falls = now < state.lowest * (1.0 - 8.0 * state.precision);
         const Index quiet = falls ? 0 : state.iteration - state.lowest_at;
         const bool due = !std::isfinite(now) || now <= state.least_value || quiet >= state.patience ||
                          (measured && residual <= state.tol * std::min(1.0, error / state.tol_from)) ||
                          (state.evening > 0 && state.iteration % state.evening == 0 && far_apart());
-        going_ = !due && static_cast<Index>(state.values.size()) < state.most && seconds < state.seconds;
+        const std::size_t done = state.values.size();
+        going_ = !due && static_cast<Index>(done) < state.most && seconds < state.seconds &&
+                 (state.walls.empty() || done < state.walls.size());
         if (!going_) return;
         if (falls) {
             state.lowest = now;

@@ -133,6 +133,10 @@ class Matrix(ABC):
         """Whether ||X||² - 2<XV,U> + <UᵀU,VᵀV> of this size has enough digits."""
         return squared_error >= safe_share(self.dtype) * self.squared_norm()
 
+    def burst(self, rank: int) -> Any:
+        """A kernel that takes several steps in one call (`enmf.run.bursts`), or None if steps are long enough."""
+        return None
+
     def half_step_flops(self, rank: int) -> float:
         """Rough cost of half-steps of both factors."""
         return 2.0 * rank * self.cost_per_column + 4.0 * (self.shape[0] + self.shape[1]) * rank**2

@@ -12,7 +12,7 @@ from enmf.kernels.lanes import LANE_BYTES, padded
 from enmf.kernels.onepass import add_parts, half_step
 from enmf.matrix.base import Matrix, dense_squared_residual, once, product_cost
 from enmf.matrix.factor import row_blocks
-from enmf.matrix.sweeps import Sweep, product_then_sweep
+from enmf.matrix.sweeps import Sweep, new_burst, product_then_sweep
 
 PARTS = 16  # into which the rows are split, whatever the number of threads; each has its own sums
 
@@ -87,6 +87,17 @@ class DenseMatrix(Matrix):
         parallel.run(half_step, bounds, self.array, height, U.T, Vt, np.ascontiguousarray(G), *options)
         add_parts(XtU, UtU)
         half.changed(across=XtU[0, :r].T, gram=UtU[0, :r, :r].copy())
+
+    def burst(self, rank: int) -> Any:
+        kernel = new_burst(self, rank)
+        if kernel is not None:
+            kernel.dense(*self._both_orders)
+        return kernel
+
+    @once
+    def _both_orders(self) -> tuple[np.ndarray, np.ndarray]:
+        """X and Xᵀ in C order."""
+        return np.ascontiguousarray(self.array), np.ascontiguousarray(self.array.T)
 
     def _compute_squared_norm(self) -> float:
         return float(self._survey[0].sum())

@@ -16,14 +16,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from enmf import parallel
-from enmf.kernels import gradient
+from enmf.kernels import available, gradient, load
 from enmf.kernels import nnls as active_set
 from enmf.kernels.lanes import BLOCK, RANGE
 from enmf.kernels.rowstep import row_steps
 from enmf.kernels.sweep import extrapolate_columns, sweep
 from enmf.matrix.factor import by_rows, change, collect, row_blocks
 
+burst = load(available()[-1]).burst
 SUPPORT_SWEEPS = 20  # coordinate sweeps that find the support
+SHORT_STEP = 50_000_000  # flops of a step that is shorter than about a millisecond
 AT_ONCE = 1 << 22  # entries of F solved for at a time in double precision
 
 
@@ -102,6 +104,13 @@ def gradient_steps(F: np.ndarray, G: np.ndarray, B: np.ndarray, how: RowSteps) -
     step = 1.0 / norm if norm > 0.0 else 0.0  # 0: the optimal step
     bounds = parallel.even_bounds(n, 4.0 * r * r * how.steps, BLOCK)
     parallel.run(row_steps, bounds, F.T, B.T, np.ascontiguousarray(G), step, how.steps, how.epsilon, how.literal)
+
+
+def new_burst(X: Any, rank: int) -> Any:
+    """A kernel for several steps in one call, if one of them takes less than about a millisecond; without its matrix."""
+    if X.half_step_flops(rank) > SHORT_STEP:
+        return None
+    return (burst.Double if X.dtype == np.float64 else burst.Single)(*X.shape, rank)
 
 
 def extrapolate(F: Any, momentum: Momentum) -> None:
