@@ -56,5 +56,8 @@ NB_MODULE(ENMF_MODULE, m) {
         nb::module_ part = m.def_submodule(name);
         bind(part);
     };
+    add("masked", bind_masked);
+    add("nnls", bind_nnls);
+    add("pivoting", bind_pivoting);
     add("sweep", bind_sweep);
 }

@@ -5,6 +5,9 @@
 
 namespace enmf {
 
+void bind_masked(nb::module_&);
+void bind_nnls(nb::module_&);
+void bind_pivoting(nb::module_&);
 void bind_sweep(nb::module_&);
 
 }  // namespace enmf
