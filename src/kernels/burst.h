@@ -64,6 +64,7 @@ class DenseSide : public Side<T> {
         for (Index v = 0; v < vectors; v += STRIP)
             with_constant<STRIP>(vectors - v, [&](auto V) {
                 const Index c = v * LANES<T>, last = std::min(LANES<T>, width - c - (V() - 1) * LANES<T>);
+                const Part<T> rest(last);
                 for (Index k = 0; k < C.count; k += PANEL)
                     with_constant<PANEL>(C.count - k, [&](auto P) {
                         auto tile = Tile<T, P(), V()>::zero();
@@ -73,8 +74,8 @@ class DenseSide : public Side<T> {
                             tile.add(C[k], C.stride, 1, lines, Xt_.stride, Xt_.count);
                             tile.write(to, out.stride);
                         } else {
-                            tile.template add<false, true>(C[k], C.stride, 1, lines, Xt_.stride, Xt_.count, last);
-                            tile.write_part(to, out.stride, last);
+                            tile.template add<false, true>(C[k], C.stride, 1, lines, Xt_.stride, Xt_.count, rest);
+                            tile.write_part(to, out.stride, rest);
                         }
                     });
             });

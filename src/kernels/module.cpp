@@ -59,5 +59,8 @@ NB_MODULE(ENMF_MODULE, m) {
     add("burst", bind_burst);
     add("onepass", bind_onepass);
     add("sparse", bind_sparse);
+    add("masked", bind_masked);
+    add("nnls", bind_nnls);
+    add("pivoting", bind_pivoting);
     add("sweep", bind_sweep);
 }

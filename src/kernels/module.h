@@ -8,6 +8,9 @@ namespace enmf {
 void bind_burst(nb::module_&);
 void bind_onepass(nb::module_&);
 void bind_sparse(nb::module_&);
+void bind_masked(nb::module_&);
+void bind_nnls(nb::module_&);
+void bind_pivoting(nb::module_&);
 void bind_sweep(nb::module_&);
 
 }  // namespace enmf

@@ -52,28 +52,29 @@ class DenseRows {
         for (Index v = 0; v < vectors; v += STRIP)
             with_constant<STRIP>(vectors - v, [&](auto V) {
                 const Index j = v * LANES<T>, last = std::min(LANES<T>, X_.width - j - (V() - 1) * LANES<T>);
+                const Part<T> rest(last);
                 for (Index k = 0; k < U.components(); k += PANEL)
                     with_constant<PANEL>(U.components() - k, [&](auto P) {
                         if (last == LANES<T>)
-                            add_tile<P(), V(), false>(U, cross, k, j, last);
+                            add_tile<P(), V(), false>(U, cross, k, j, rest);
                         else
-                            add_tile<P(), V(), true>(U, cross, k, j, last);
+                            add_tile<P(), V(), true>(U, cross, k, j, rest);
                     });
             });
     }
 
   private:
     template <int P, int V, bool PART>
-    void add_tile(const Block<T>& U, const Rows<T>& cross, Index k, Index j, Index last) const {
-        auto tile = PART ? Tile<T, P, V>::read_part(cross[k] + j, cross.stride, last)
+    void add_tile(const Block<T>& U, const Rows<T>& cross, Index k, Index j, const Part<T>& rest) const {
+        auto tile = PART ? Tile<T, P, V>::read_part(cross[k] + j, cross.stride, rest)
                          : Tile<T, P, V>::read(cross[k] + j, cross.stride);
         for (Index s = 0; s < U.strips(); ++s) {
             const Index lanes = U.vectors(s) * LANES<T>, first = s * STRIP_LANES<T>;
             const Index inside = std::min(lanes, width_ - first);
             tile.template add<false, PART>(U.strip(s) + k * lanes, lanes, 1, X_[first_ + first] + j, X_.stride, inside,
-                                           last);
+                                           rest);
         }
-        PART ? tile.write_part(cross[k] + j, cross.stride, last) : tile.write(cross[k] + j, cross.stride);
+        PART ? tile.write_part(cross[k] + j, cross.stride, rest) : tile.write(cross[k] + j, cross.stride);
     }
 
     const Rows<const T> X_, V_;

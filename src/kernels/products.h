@@ -29,35 +29,35 @@ struct Tile {
             for (int v = 0; v < V; ++v) store(to + p * stride + v * LANES<T>, at[p][v]);
     }
 
-    // The same where the last of the V vectors has `last` numbers, and nothing beyond them is touched.
-    static Tile read_part(const T* from, Index stride, Index last) {
+    // The same where the last of the V vectors is a part.
+    static Tile read_part(const T* from, Index stride, const Part<T>& rest) {
         Tile tile;
         for (int p = 0; p < P; ++p)
-            for (int v = 0; v < V; ++v) tile.at[p][v] = piece(from + p * stride, v, last);
+            for (int v = 0; v < V; ++v) tile.at[p][v] = piece(from + p * stride, v, rest);
         return tile;
     }
 
-    void write_part(T* to, Index stride, Index last) const {
+    void write_part(T* to, Index stride, const Part<T>& rest) const {
         for (int p = 0; p < P; ++p)
             for (int v = 0; v < V; ++v) {
                 if (v < V - 1)
                     store(to + p * stride + v * LANES<T>, at[p][v]);
                 else
-                    store_part(to + p * stride + v * LANES<T>, at[p][v], last);
+                    rest.store(to + p * stride + v * LANES<T>, at[p][v]);
             }
     }
 
-    static Vector<T> piece(const T* from, int v, Index last) {
-        return v < V - 1 ? load(from + v * LANES<T>) : load_part(from + v * LANES<T>, last);
+    static Vector<T> piece(const T* from, int v, const Part<T>& rest) {
+        return v < V - 1 ? load(from + v * LANES<T>) : rest.load(from + v * LANES<T>);
     }
 
     // Line p gains (or loses) the sum over j < count of coefficient(p, j) times line j.
     template <bool SUBTRACT = false, bool PART = false>
     void add(const T* coefficients, Index per_line, Index per_j, const T* lines, Index stride, Index count,
-             Index last = 0) {
+             const Part<T>& rest = Part<T>(0)) {
         for (Index j = 0; j < count; ++j, coefficients += per_j, lines += stride) {
             Vector<T> line[V];
-            for (int v = 0; v < V; ++v) line[v] = PART ? piece(lines, v, last) : load(lines + v * LANES<T>);
+            for (int v = 0; v < V; ++v) line[v] = PART ? piece(lines, v, rest) : load(lines + v * LANES<T>);
             for (int p = 0; p < P; ++p) {
                 const Vector<T> c = all(coefficients[p * per_line]);
                 for (int v = 0; v < V; ++v) {
@@ -98,8 +98,9 @@ struct Inner {
             add(a, b);
         }
         if (i == count) return;
-        for (int p = 0; p < P; ++p) a[p] = load_part(left + p * left_stride + i, count - i);
-        for (int q = 0; q < Q; ++q) b[q] = load_part(right + q * right_stride + i, count - i);
+        const Part<T> rest(count - i);
+        for (int p = 0; p < P; ++p) a[p] = rest.load(left + p * left_stride + i);
+        for (int q = 0; q < Q; ++q) b[q] = rest.load(right + q * right_stride + i);
         add(a, b);
     }
 

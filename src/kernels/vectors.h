@@ -70,33 +70,6 @@ inline Vector<T> positive(Vector<T> v) {  // max(v, 0), and 0 for a NaN
     return v > Vector<T>{} ? v : Vector<T>{};
 }
 
-// The first `count` numbers, and zeros: nothing beyond them is touched.
-template <class T>
-inline Vector<T> load_part(const T* from, Index count) {
-#if defined(__AVX512F__)
-    if constexpr (sizeof(T) == 8)
-        return (Vector<T>)_mm512_maskz_loadu_pd(static_cast<__mmask8>((1u << count) - 1u), from);
-    else
-        return (Vector<T>)_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1u), from);
-#else
-    Vector<T> v{};
-    for (Index i = 0; i < count; ++i) v[i] = from[i];
-    return v;
-#endif
-}
-
-template <class T>
-inline void store_part(T* to, Vector<T> v, Index count) {
-#if defined(__AVX512F__)
-    if constexpr (sizeof(T) == 8)
-        _mm512_mask_storeu_pd(to, static_cast<__mmask8>((1u << count) - 1u), (__m512d)v);
-    else
-        _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1u << count) - 1u), (__m512)v);
-#else
-    for (Index i = 0; i < count; ++i) to[i] = v[i];
-#endif
-}
-
 // Where bit D of a lane's number is not set: a number of a plus its neighbour at a distance of D; elsewhere one of b.
 template <class T, int D, std::size_t... I>
 inline Vector<T> merged(Vector<T> a, Vector<T> b, std::index_sequence<I...>) {
@@ -120,13 +93,77 @@ inline Vector<T> sums(const Vector<T>* v) {
     }
 }
 
+// The first numbers of a vector, as at the end of a line: nothing beyond them is read or written.
+template <class T>
+class Part {
+  public:
+    explicit Part(Index count) : count_(count) {
+#if defined(__AVX512F__)
+        mask_ = (1u << count) - 1u;
+#elif defined(__AVX2__)
+        for (Index i = 0; i < LANES<T>; ++i) mask_[i] = i < count ? -1 : 0;
+#endif
+    }
+
+    bool none() const { return count_ == 0; }
+
+    // The other lanes are zero.
+    Vector<T> load(const T* from) const {
+#if defined(__AVX512F__)
+        if constexpr (sizeof(T) == 8)
+            return _mm512_maskz_loadu_pd(static_cast<__mmask8>(mask_), from);
+        else
+            return _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask_), from);
+#elif defined(__AVX2__)
+        if constexpr (sizeof(T) == 8)
+            return _mm256_maskload_pd(from, reinterpret_cast<__m256i>(mask_));
+        else
+            return _mm256_maskload_ps(from, reinterpret_cast<__m256i>(mask_));
+#else
+        Vector<T> v{};
+        for (Index i = 0; i < LANES<T>; ++i)
+            if (i < count_) v[i] = from[i];
+        return v;
+#endif
+    }
+
+    void store(T* to, Vector<T> v) const {
+#if defined(__AVX512F__)
+        if constexpr (sizeof(T) == 8)
+            _mm512_mask_storeu_pd(to, static_cast<__mmask8>(mask_), v);
+        else
+            _mm512_mask_storeu_ps(to, static_cast<__mmask16>(mask_), v);
+#else
+        for (Index i = 0; i < LANES<T>; ++i)
+            if (i < count_) to[i] = v[i];
+#endif
+    }
+
+  private:
+    Index count_;
+#if defined(__AVX512F__)
+    unsigned mask_;
+#elif defined(__AVX2__)
+    typename VectorOf<T>::mask mask_{};
+#endif
+};
+
+// The sum of N lanes, by halves: few steps wait for each other.
+template <class T, int N, class Lanes>
+inline T sum_of(Lanes v) {
+    if constexpr (N == 2) {
+        return v[0] + v[1];
+    } else {
+        return [&]<int... I>(std::integer_sequence<int, I...>) {
+            return sum_of<T, N / 2>(__builtin_shufflevector(v, v, I...) +
+                                      __builtin_shufflevector(v, v, (I + N / 2)...));
+        }(std::make_integer_sequence<int, N / 2>());
+    }
+}
+
 template <class T>
 inline T sum(Vector<T> v) {
-    T numbers[LANES<T>];
-    std::memcpy(numbers, &v, sizeof v);
-    for (Index width = LANES<T> / 2; width > 0; width /= 2)
-        for (Index i = 0; i < width; ++i) numbers[i] += numbers[i + width];
-    return numbers[0];
+    return sum_of<T, static_cast<int>(LANES<T>)>(v);
 }
 
 }  // namespace enmf
