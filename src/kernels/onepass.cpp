@@ -37,7 +37,7 @@ struct HalfStep {
 
 void bind_onepass(nb::module_& m) {
     m.def("half_step", [](Index start, Index stop, const Array& X, Index height, const Array& F, const Array& V,
-                          const Array& G, double shift, double wall, Index sweeps, double progress, const Array& skip,
+                          double shift, const Array& G, double wall, Index sweeps, double progress, const Array& skip,
                           const Array& old, double beta, const Array& cross, const Array& gram) {
         apart({&F, &old, &cross, &gram}, {&X, &V, &G, &skip});
         by_real(F, "F", [&]<class T>(Type<T>) {

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from enmf.kernels.lanes import BLOCK
+from enmf.kernels import BLOCK
 from enmf.matrix.factor import gather, inner
 from enmf.parallel import matmul
 
