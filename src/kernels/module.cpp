@@ -56,6 +56,10 @@ NB_MODULE(ENMF_MODULE, m) {
         nb::module_ part = m.def_submodule(name);
         bind(part);
     };
+    add("admm", bind_admm);
+    add("dense", bind_dense);
+    add("gradient", bind_gradient);
+    add("rowstep", bind_rowstep);
     add("sparse", bind_sparse);
     add("sweep", bind_sweep);
 }

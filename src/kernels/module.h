@@ -5,6 +5,10 @@
 
 namespace enmf {
 
+void bind_admm(nb::module_&);
+void bind_dense(nb::module_&);
+void bind_gradient(nb::module_&);
+void bind_rowstep(nb::module_&);
 void bind_sparse(nb::module_&);
 void bind_sweep(nb::module_&);
 
