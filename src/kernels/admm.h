@@ -23,28 +23,34 @@ void split(Index start, Index stop, const T* __restrict WR, const T* __restrict 
     }
 }
 
-// Sums in double precision, spread over the lanes of two vectors.
-class Sum {
+// Sums over a chunk, in double precision.
+template <class T>
+class DualSums {
   public:
-    template <class T>
-    void add(Vector<T> v) {
-        sums_[0] += widen_part<0, T>(v);
-        if constexpr (PARTS<T> > 1) sums_[1] += widen_part<PARTS<T> - 1, T>(v);
+    void add(Vector<T> residual, Vector<T> step, Vector<T> turned) {
+        add_part<0>(residual, step, turned);
+        if constexpr (PARTS<T> > 1) add_part<1>(residual, step, turned);
     }
 
-    template <class T>
-    void add_square(Vector<T> v) {
-        const auto low = widen_part<0, T>(v), high = widen_part<PARTS<T> - 1, T>(v);
-        sums_[0] += low * low;
-        if constexpr (PARTS<T> > 1) sums_[1] += high * high;
+    void write(double* row) const {
+        for (int i = 0; i < 4; ++i) {
+            Vector<double> sum{};
+            for (int part = 0; part < PARTS<T>; ++part) sum += sums_[i][part];
+            row[i] = sum_pack(sum);
+        }
     }
-
-    void add_one(double value) { rest_ += value; }
-    double total() const { return sum_pack(sums_[0] + sums_[1]) + rest_; }
 
   private:
-    Vector<double> sums_[2] = {};
-    double rest_ = 0.0;
+    template <int PART>
+    void add_part(Vector<T> residual, Vector<T> step, Vector<T> turned) {
+        const auto r = widen_part<PART, T>(residual), s = widen_part<PART, T>(step), w = widen_part<PART, T>(turned);
+        sums_[0][PART] += r * r;
+        sums_[1][PART] += s * s;
+        sums_[2][PART] += w;
+        sums_[3][PART] += w < Vector<double>{} ? -w : w;
+    }
+
+    Vector<double> sums_[4][PARTS<T>] = {};
 };
 
 // Y += Z - WR. Sums of (Z - WR)², (WR - before)², WR and |WR| (start is a multiple of CHUNK).
@@ -53,31 +59,25 @@ void update_dual(Index start, Index stop, const T* WR, const T* before, T* Y, co
     constexpr Index L = LANES<T>;
     for (Index first = start; first < stop; first += CHUNK) {
         const Index last = std::min(first + CHUNK, stop);
-        Sum primal, moved, total, size;
+        DualSums<T> sums;
+        const auto step = [&sums](const T* w, const T* old, T* y, const T* z) {
+            const Vector<T> turned = load(w), residual = load(z) - turned;
+            store(y, load(y) + residual);
+            sums.add(residual, turned - load(old), turned);
+        };
         Index i = first;
-        for (; i + L <= last; i += L) {
-            const Vector<T> turned = load(WR + i), residual = load(Z + i) - turned;
-            store(Y + i, load(Y + i) + residual);
-            primal.add_square<T>(residual);
-            moved.add_square<T>(turned - load(before + i));
-            total.add<T>(turned);
-            size.add<T>(turned < Vector<T>{} ? -turned : turned);
+        for (; i + L <= last; i += L) step(WR + i, before + i, Y + i, Z + i);
+        if (i < last) {  // a vector that is padded with zeros
+            T rest[4][L] = {};
+            const Index count = last - i;
+            std::copy_n(WR + i, count, rest[0]);
+            std::copy_n(before + i, count, rest[1]);
+            std::copy_n(Y + i, count, rest[2]);
+            std::copy_n(Z + i, count, rest[3]);
+            step(rest[0], rest[1], rest[2], rest[3]);
+            std::copy_n(rest[2], count, Y + i);
         }
-        for (; i < last; ++i) {
-            const T residual = Z[i] - WR[i];
-            Y[i] += residual;
-            const double turned = static_cast<double>(WR[i]), distance = static_cast<double>(residual);
-            const double step = static_cast<double>(WR[i] - before[i]);
-            primal.add_one(distance * distance);
-            moved.add_one(step * step);
-            total.add_one(turned);
-            size.add_one(turned < 0.0 ? -turned : turned);
-        }
-        double* row = partial[first / CHUNK];
-        row[0] = primal.total();
-        row[1] = moved.total();
-        row[2] = total.total();
-        row[3] = size.total();
+        sums.write(partial[first / CHUNK]);
     }
 }
 
