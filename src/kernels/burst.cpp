@@ -55,7 +55,7 @@ class HeldBurst {
                 const auto numbers = data.line<const T>("values");
                 require(places.size == numbers.size, "columns and values have to be equally long");
                 burst_.halves[side].X = std::make_unique<SparseSide<T, I>>(
-                    Starts(rows), rows.count, Entries<T, I>{places.data, numbers.data}, shape_[1 - side], r_);
+                    Starts(rows), rows.count, Entries<T, I>{places.data, numbers.data, numbers.size}, shape_[1 - side], r_);
             });
         });
     }

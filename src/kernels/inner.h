@@ -2,6 +2,13 @@
 // one before it; what is left at the end of a line is added by ever shorter vectors.
 #pragma once
 
+#include <type_traits>
+#include <utility>
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
 #include "vectors.h"
 
 namespace enmf {
@@ -22,21 +29,48 @@ inline Pack<T, W> load_pack(const T* from) {
     return v;
 }
 
-// W numbers of another precision.
-template <class To, Index W, class From>
-inline Pack<To, W> load_as(const From* from) {
-    return __builtin_convertvector((load_pack<From, W>(from)), Pack<To, W>);
+template <class P>
+constexpr Index LANES_OF = sizeof(P) / sizeof(P{}[0]);
+
+// The first (0) or the second (1) half of a pack.
+template <Index WHICH, class P, std::size_t... I>
+inline auto half(P v, std::index_sequence<I...>) {
+    return __builtin_shufflevector(v, v, (WHICH * sizeof...(I) + I)...);
 }
 
-template <class T, Index W>
-inline T sum_pack(Pack<T, W> v) {
-    if constexpr (W == 1) {
+template <Index WHICH, class P>
+inline auto half(P v) {
+    return half<WHICH>(v, std::make_index_sequence<LANES_OF<P> / 2>());
+}
+
+// The sum of all lanes.
+template <class P>
+inline auto sum_pack(P v) {
+    if constexpr (LANES_OF<P> == 1)
         return v[0];
-    } else {
-        T halves[W];
-        std::memcpy(halves, &v, sizeof v);
-        return sum_pack<T, W / 2>(load_pack<T, W / 2>(halves) + load_pack<T, W / 2>(halves + W / 2));
-    }
+    else
+        return sum_pack(half<0>(v) + half<1>(v));
+}
+
+// A pack in double precision.
+template <class P>
+inline auto widen(P v) {
+#if defined(__AVX512F__)  // GCC 12 would convert the halves
+    if constexpr (std::is_same_v<P, Pack<float, 8>>) return static_cast<Pack<double, 8>>(_mm512_maskz_cvtps_pd(0xff, v));
+#endif
+    return __builtin_convertvector(v, Pack<double, LANES_OF<P>>);
+}
+
+// Part 0, 1, ... of a vector in double precision; a vector of floats has two.
+template <class T>
+constexpr int PARTS = static_cast<int>(sizeof(double) / sizeof(T));
+
+template <int PART, class T>
+inline Vector<double> widen_part(Vector<T> v) {
+    if constexpr (PARTS<T> == 1)
+        return v;
+    else
+        return widen(half<PART>(v));
 }
 
 // The sum of term(i, width): `width` numbers from number i on, as a Pack of T; lanes W are the most it gives at once.
@@ -44,7 +78,7 @@ template <class T, Index W, class Term>
 inline T sum_rest(Index i, Index n, const Term& term) {
     T total = 0;
     if constexpr (W > 1) total = sum_rest<T, W / 2>(i + (n - i >= W ? W : 0), n, term);
-    if (n - i >= W) total += sum_pack<T, W>(term(i, std::integral_constant<Index, W>()));
+    if (n - i >= W) total += sum_pack(term(i, std::integral_constant<Index, W>()));
     return total;
 }
 
@@ -59,7 +93,7 @@ inline T sum_terms(Index n, const Term& term) {
         for (; i + 4 * L <= n; i += 4 * L)
             for (Index v = 0; v < 4; ++v) sums[v] += term(i + v * L, whole);
         for (Index v = 0; i + L <= n; i += L, ++v) sums[v] += term(i, whole);
-        total = sum_pack<T, L>((sums[0] + sums[1]) + (sums[2] + sums[3]));
+        total = sum_pack((sums[0] + sums[1]) + (sums[2] + sums[3]));
     }
     return i < n ? total + sum_rest<T, L / 2>(i, n, term) : total;
 }
@@ -76,7 +110,7 @@ inline T dot(const T* a, const T* b, Index n) {
 template <class T>
 inline double squared_norm(const T* a, Index n) {
     return sum_terms<double>(n, [=]<Index W>(Index i, std::integral_constant<Index, W>) {
-        const auto value = load_as<double, W>(a + i);
+        const auto value = widen(load_pack<T, W>(a + i));
         return value * value;
     });
 }
@@ -85,7 +119,15 @@ inline double squared_norm(const T* a, Index n) {
 template <class T>
 inline double dot_in_double(const T* a, const T* b, Index n) {
     return sum_terms<double>(n, [=]<Index W>(Index i, std::integral_constant<Index, W>) {
-        return load_as<double, W>(a + i) * load_as<double, W>(b + i);
+        return widen(load_pack<T, W>(a + i)) * widen(load_pack<T, W>(b + i));
+    });
+}
+
+// The sum of a line, in double precision
+template <class T>
+inline double total(const T* a, Index n) {
+    return sum_terms<double>(n, [=]<Index W>(Index i, std::integral_constant<Index, W>) {
+        return widen(load_pack<T, W>(a + i));
     });
 }
 

@@ -7,6 +7,10 @@ namespace enmf {
 
 void bind_burst(nb::module_&);
 void bind_onepass(nb::module_&);
+void bind_admm(nb::module_&);
+void bind_dense(nb::module_&);
+void bind_gradient(nb::module_&);
+void bind_rowstep(nb::module_&);
 void bind_sparse(nb::module_&);
 void bind_masked(nb::module_&);
 void bind_nnls(nb::module_&);

@@ -51,6 +51,11 @@ struct Tile {
         return v < V - 1 ? load(from + v * LANES<T>) : rest.load(from + v * LANES<T>);
     }
 
+    void subtract(const T* lines, Index stride) {
+        for (int p = 0; p < P; ++p)
+            for (int v = 0; v < V; ++v) at[p][v] -= load(lines + p * stride + v * LANES<T>);
+    }
+
     // Line p gains (or loses) the sum over j < count of coefficient(p, j) times line j.
     template <bool SUBTRACT = false, bool PART = false>
     void add(const T* coefficients, Index per_line, Index per_j, const T* lines, Index stride, Index count,
@@ -141,6 +146,24 @@ void add_inner(const Block<T>& left, const Block<T>& right, const Rows<T>& total
         for (int p = 0; p < P(); ++p)
             for (int q = 0; q < Q(); ++q) totals[k + p][j + q] += total[p][q];
     });
+}
+
+// body(first component, how many as a constant) for the panels of r components.
+template <class Body>
+inline void each_panel(Index r, Body&& body) {
+    Index panel = 0;
+    for (; panel + PANEL <= r; panel += PANEL) body(panel, std::integral_constant<int, PANEL>());
+    if (panel < r) with_constant<PANEL - 1>(r - panel, [&](auto P) { body(panel, P); });
+}
+
+// body(strip, its vectors as a constant) for the strips of a block.
+template <class T, class Body>
+inline void each_strip(const Block<T>& block, Body&& body) {
+    for (Index s = 0; s < block.whole_strips(); ++s) body(s, std::integral_constant<int, STRIP>());
+    if constexpr (STRIP > 1) {
+        if (const Index last = block.whole_strips(); last < block.strips())
+            with_constant<STRIP - 1>(block.vectors(last), [&](auto V) { body(last, V); });
+    }
 }
 
 }  // namespace enmf

@@ -28,7 +28,8 @@ static void with_entries(const Array& indices, const Array& data, Body&& body) {
     require(indices.extent(0) == data.extent(0), "every entry has to have an index");
     by_real(data, "data", [&]<class D>(Type<D>) {
         by_index(indices, "indices", [&]<class I>(Type<I>) {
-            body(Entries<D, I>{indices.line<const I>("indices").data, data.line<const D>("data").data});
+            const auto values = data.line<const D>("data");
+            body(Entries<D, I>{indices.line<const I>("indices").data, values.data, values.size});
         });
     });
 }

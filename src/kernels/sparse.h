@@ -15,7 +15,10 @@
 
 namespace enmf {
 
-constexpr Index ROWS = 32;  // rows of S that are transposed into P together
+constexpr Index ROWS = 32;               // rows of S that are transposed into P together
+constexpr Index CACHE_BYTES = 1 << 20;  // rows of a larger C are fetched ahead ...
+constexpr Index AHEAD = 8;              // ... by this number of entries ...
+constexpr int FEW_SUMS = 4;             // ... if they have more vectors: the processor looks ahead far enough by itself
 
 #if defined(__AVX512F__)
 constexpr int MOST_SUMS = 16;  // vectors of sums that stay in registers
@@ -45,6 +48,7 @@ template <class D, class I>
 struct Entries {
     const I* columns;
     const D* values;
+    Index count;
 };
 
 // The r sums of a row of S stay in registers: V vectors of W numbers. The last vector ends with the row of C, so that it
@@ -52,7 +56,8 @@ struct Entries {
 template <class T, Index W, int V>
 class RowSums {
   public:
-    RowSums(const T* C, Index stride, Index width) : C_(C), stride_(stride), last_(width - W) {}
+    RowSums(const Rows<const T>& C, Index first, Index width)
+        : C_(C.data + first), stride_(C.stride), last_(width - W), far_(is_far(C)) {}
 
     Index width() const { return last_ + W; }
 
@@ -71,7 +76,9 @@ class RowSums {
     }
 
   private:
-    static constexpr int CHAINS = V == 1 ? 4 : V <= 4 ? 2 : 1;  // sums that do not wait for each other
+    static constexpr int CHAINS = V == 1 ? 4 : V == 2 ? 2 : 1;  // sums that do not wait for each other
+
+    static bool is_far(const Rows<const T>& C) { return C.count * C.stride * static_cast<Index>(sizeof(T)) > CACHE_BYTES; }
 
     Index offset(int v) const { return v == V - 1 ? last_ : v * W; }
 
@@ -79,11 +86,16 @@ class RowSums {
     void add_entry(Pack<T, W> (&total)[V], const Entries<D, I>& of, Index e) const {
         const T value = static_cast<T>(of.values[e]);
         const T* row = C_ + static_cast<Index>(of.columns[e]) * stride_;
+        if (V > FEW_SUMS && far_) {
+            const T* next = C_ + static_cast<Index>(of.columns[std::min(e + AHEAD, of.count - 1)]) * stride_;
+            for (Index k = 0; k < V * W; k += 64 / static_cast<Index>(sizeof(T))) __builtin_prefetch(next + k);
+        }
         for (int v = 0; v < V; ++v) total[v] += value * load_pack<T, W>(row + offset(v));
     }
 
     const T* C_;
     Index stride_, last_;
+    bool far_;  // rows of C are fetched ahead
 };
 
 // body(RowSums, first number) for parts of a row of C whose sums fit into registers.
@@ -98,7 +110,7 @@ void each_part(const Rows<const T>& C, const Body& body) {
     for (Index p = 0; p < parts; ++p) {
         const Index first = vectors * p / parts, last = vectors * (p + 1) / parts;
         with_constant<MOST>(last - first, [&](auto V) {
-            body(RowSums<T, W, V()>(C.data + first * W, C.stride, std::min(last * W, r) - first * W), first * W);
+            body(RowSums<T, W, V()>(C, first * W, std::min(last * W, r) - first * W), first * W);
         });
     }
 }
