@@ -38,8 +38,8 @@ from enmf import parallel
 from enmf.bench import Setting
 from enmf.bench.data import matrix
 from enmf.bench.protocols import Case, Goal, compile_kernels, run_outside
-from enmf.kernels.lanes import BLOCK
-from enmf.kernels.sweep import sweep
+from enmf.kernels import BLOCK
+from enmf.kernels import sweep as kernels
 from enmf.matrix.base import Matrix
 from enmf.problem.validation.arrays import check_problem
 from enmf.run.monitor import Monitor
@@ -197,7 +197,7 @@ def sweeps() -> None:
                 times: list[list[float]] = [[], []]
                 for _ in range(12):  # in turns
                     began = time.perf_counter()
-                    parallel.run(sweep, bounds, *arguments)
+                    parallel.run(kernels.sweep, bounds, *arguments)
                     middle = time.perf_counter()
                     parallel.matmul(G, F.T, out)
                     times[0].append((middle - began) / 3.0)

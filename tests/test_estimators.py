@@ -175,20 +175,6 @@ def test_non_negative_factorization_has_scikit_learn_s_shape():
         enmf.non_negative_factorization(X, H=H.T, update_H=False)
 
 
-def test_a_second_process_finds_the_kernels_compiled():
-    code = (
-        "import numpy as np, enmf\n"
-        "enmf.factorize(np.random.default_rng(0).random((80, 60)), 4, random_state=0)\n"
-        "from enmf.kernels.sweep import sweep\n"
-        "print(sum(sweep.stats.cache_hits.values()), sum(sweep.stats.cache_misses.values()))"
-    )
-    for _ in range(2):
-        out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    hits, misses = map(int, out.split())
-    assert hits >= 1
-    assert misses == 0
-
-
 @pytest.mark.parametrize("store", [np.asarray, sp.csr_array, sp.csr_matrix, pd.DataFrame])
 def test_inverse_transform_gives_what_scikit_learn_gives(store):
     X = problems.counts()

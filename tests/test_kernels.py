@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import slow
 from enmf import parallel
-from enmf.kernels.lanes import BLOCK
-from enmf.kernels.nnls import nnls
+from enmf.kernels import BLOCK
+from enmf.kernels import nnls as active_set
 from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.lowrank import LowRankMatrix
 from enmf.matrix.sparse import SparseMatrix
@@ -204,7 +204,7 @@ def test_nnls_is_optimal(rows, r, n, seed, kind, l1, warm):
     G, B = A.T @ A, y @ A - l1
     assert_optimal(A, y, solve_nnls(G, B), l1)
     F = np.maximum(rng.random((r, n)) - 0.5, 0) if warm else np.zeros((r, n))
-    nnls(0, n, G, np.ascontiguousarray(B.T), F)
+    active_set.nnls(0, n, G, np.ascontiguousarray(B.T), F)
     assert_optimal(A, y, F.T, l1)
 
 
@@ -214,7 +214,7 @@ def test_a_column_that_depends_on_the_others_can_be_the_cheaper_one(start):
     A, y = np.array([[3.0, 0.0, 1.0, 3.0], [1.0, 1.0, 4.0, 0.0]]), np.array([[5.0, 5.0]])
     G, B = A.T @ A, y @ A - 1.0
     F = np.full((4, 1), start)
-    nnls(0, 1, G, np.ascontiguousarray(B.T), F)
+    active_set.nnls(0, 1, G, np.ascontiguousarray(B.T), F)
     assert_optimal(A, y, F.T, 1.0)
     assert_optimal(A, y, block_pivoting(G, B, np.full((1, 4), start)), 1.0)
 
@@ -231,7 +231,7 @@ def test_block_pivoting_is_right_where_scipy_is_not():
 def test_nnls_never_ends_just_below_zero():
     """A support whose solution is negative by less than the rounding of the step that leads there."""
     F = np.ones((2, 1))
-    nnls(0, 1, np.eye(2), np.array([[1.0], [-1e-20]]), F)
+    active_set.nnls(0, 1, np.eye(2), np.array([[1.0], [-1e-20]]), F)
     np.testing.assert_array_equal(F, [[1.0], [0.0]])
 
 
