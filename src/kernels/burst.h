@@ -153,6 +153,7 @@ struct BurstState {
     Index evening = 0;                 // every so many iterations: column norms that are far apart
     double apart = 0.0;                // by this factor, squared
     // What happened
+    bool due = false;  // it has ended before an iteration that calls for a judgement
     Index passes = 0;
     double measuring = 0.0;  // seconds
     std::vector<double> values, residuals, times;
@@ -218,7 +219,7 @@ class Burst {
                 halves[1 - side].X->changed(first, width, as_const(halves[side].F));
             });
         if (!halves[0].knows_product && !halves[1].knows_product) multiply(mine, 0);
-        measure_cross(mine, halves[0].knows_product ? 0 : 1);
+        measure_cross(mine, halves[1].knows_product ? 1 : 0);  // as after a step: a new burst changes no digit
         while (true) {
             const bool measured = state.interval > 0 && state.iteration % state.interval == 0;
             if (measured) measure_gradients(mine);
@@ -363,8 +364,8 @@ class Burst {
                          (measured && residual <= state.tol * std::min(1.0, error / state.tol_from)) ||
                          (state.evening > 0 && state.iteration % state.evening == 0 && far_apart());
         const std::size_t done = state.values.size();
-        going_ = !due && static_cast<Index>(done) < state.most && seconds < state.seconds &&
-                 (state.walls.empty() || done < state.walls.size());
+        state.due = due || (!state.walls.empty() && done == state.walls.size());
+        going_ = !state.due && static_cast<Index>(done) < state.most && seconds < state.seconds;
         if (!going_) return;
         if (falls) {
             state.lowest = now;

@@ -5,6 +5,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <bit>
 #include <cstdint>
 #include <initializer_list>
 #include <stdexcept>
@@ -60,7 +61,8 @@ class Array {
             return false;
         }
         const char* format = buffer_.format;
-        if (*format == '@' || *format == '=') ++format;
+        if (*format == '@' || *format == '=' || *format == (std::endian::native == std::endian::little ? '<' : '>'))
+            ++format;
         const Index size = buffer_.itemsize;
         switch (format[1] == '\0' ? *format : '\0') {
             case 'f': kind_ = Kind::float32; break;

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 SECONDS = 0.02  # of a burst
 LEAST_WORK = 500_000  # flops of a thread in an iteration: ten microseconds, for a few waits of a tenth of one
+LARGEST = 1e150  # a limit beyond it is met at once
 SLACK = 1e-6  # relative: an error this close to a limit is left to the loop
 
 
@@ -58,14 +59,27 @@ class Bursts:
         self.kept = best
 
     def take(self, iteration: int, most: int, memory: Any, phase: str) -> int:
-        """Take up to `most` steps from this iteration on, and record what they begin with; returns how many."""
+        """Take up to `most` steps from this iteration on, and record what they begin with; returns how many.
+
+        Where bursts end depends on the clock, but not what they compute: the loop takes no step between them.
+        """
         if self.pause > 0:
             self.pause -= 1
             return 0
+        taken = 0
+        while taken < most and not self.monitor.out_of_time():
+            taken += self._take(iteration + taken, most - taken, memory, phase)
+            if self.kernel.state.due:
+                break
+        self.failures = 0 if taken else self.failures + 1
+        self.pause = min((1 << self.failures) - 1, 64)
+        return taken
+
+    def _take(self, iteration: int, most: int, memory: Any, phase: str) -> int:
         now, monitor, state = self.kernel.state, self.monitor, self.state
         sweeps = self.method.enter_burst(memory, now)
-        limits = [] if self.kept is None else monitor.limits()
-        now.least_value = 0.5 * ((1.0 + SLACK) * max([math.sqrt(safe_share(state.X.dtype)) * now.size, *limits])) ** 2
+        limit = 0.0 if self.kept is None else min(monitor.largest_limit(), LARGEST)
+        now.least_value = 0.5 * ((1.0 + SLACK) * max(limit, math.sqrt(safe_share(state.X.dtype)) * now.size)) ** 2
         now.iteration, now.most, now.passes = iteration, most, 0
         now.seconds = min(SECONDS, monitor.time_left())
         now.lowest, now.lowest_at = monitor.progress if iteration else (math.inf, 0)
@@ -76,10 +90,7 @@ class Bursts:
         parallel.run(self.kernel.work, self.threads)
         values = now.values
         if not values:
-            self.failures += 1
-            self.pause = min(1 << self.failures, 64)
             return 0
-        self.failures = 0
         self._leave(grams)
         self.method.leave_burst(memory, now, self.plain)
         error = state.problem.loss.error

@@ -114,10 +114,10 @@ class Monitor:
             return "global_optimum"
         return "exact" if error <= self._exact else None
 
-    def limits(self) -> list[float]:
-        """Errors (in units of the run) at which it may be over: reached, exact, or at the bound."""
+    def largest_limit(self) -> float:
+        """The error (in units of the run) below which it may be over: on target, exact, or at the bound."""
         target = self.stopping.target_error
-        return [(1.0 + PROVEN) * self.lower_bound, self._exact, 0.0 if target is None else target / self.unit]
+        return max((1.0 + PROVEN) * self.lower_bound, self._exact, 0.0 if target is None else target / self.unit)
 
     def iterations_without_progress(self, iteration: int, objective: float) -> int:
         if iteration == 0 or objective < self.progress[0] * (1.0 - 8.0 * self._precision):
