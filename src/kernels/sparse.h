@@ -175,15 +175,17 @@ void row_squares(Index start, Index stop, const Starts& starts, const D* values,
 template <class D, class I>
 void residual(Index start, Index stop, const Starts& starts, const Entries<D, I>& of, const Rows<const double>& U,
               const Rows<const double>& V, double* partial) {
-    row_squares(start, stop, starts, of.values, partial);
     const Space<double> sums(V.width);
-    each_part<double>(V, [&](const auto& part, Index k) {
-        const Index width = part.width();
-        for (Index i = start; i < stop; ++i) {
-            part.add(sums.get(), of, starts(0, i), starts(0, i + 1), true);
-            partial[i] -= 2.0 * dot(U[i] + k, sums.get(), width);
-        }
-    });
+    for (Index first = start; first < stop; first += ROWS) {  // the entries of a few rows stay in the cache
+        const Index last = std::min(first + ROWS, stop);
+        row_squares(first, last, starts, of.values, partial);
+        each_part<double>(V, [&](const auto& part, Index k) {
+            for (Index i = first; i < last; ++i) {
+                part.add(sums.get(), of, starts(0, i), starts(0, i + 1), true);
+                partial[i] -= 2.0 * dot(U[i] + k, sums.get(), part.width());
+            }
+        });
+    }
 }
 
 }  // namespace enmf
