@@ -56,7 +56,7 @@ inline auto sum_pack(P v) {
 template <class P>
 inline auto widen(P v) {
 #if defined(__AVX512F__)  // GCC 12 would convert the halves
-    if constexpr (std::is_same_v<P, Pack<float, 8>>) return static_cast<Pack<double, 8>>(_mm512_maskz_cvtps_pd(0xff, v));
+    if constexpr (std::is_same_v<P, Pack<float, 8>>) return Pack<double, 8>(_mm512_maskz_cvtps_pd(0xff, v));
 #endif
     return __builtin_convertvector(v, Pack<double, LANES_OF<P>>);
 }
