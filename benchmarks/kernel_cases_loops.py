@@ -22,7 +22,7 @@ def text(n, m, entries, dtype, seed=0):
 
 def blocks(X, height):
     """Xᵀ by blocks of `height` rows of X."""
-    n, m = X.shape
+    n = X.shape[0]
     parts, starts, before = [], [], 0
     for first in range(0, n, height):
         part = X[first : first + height].T.tocsr()

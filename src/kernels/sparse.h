@@ -20,11 +20,8 @@ constexpr Index CACHE_BYTES = 1 << 20;  // rows of a larger C are fetched ahead 
 constexpr Index AHEAD = 8;              // ... by this number of entries ...
 constexpr int FEW_SUMS = 4;             // ... unless they are so short that the processor looks ahead as far by itself
 
-#if defined(__AVX512F__) || defined(__aarch64__)
-constexpr int MOST_SUMS = 16;  // vectors of sums that stay in registers: half of them
-#else
-constexpr int MOST_SUMS = 14;  // all of them but two
-#endif
+constexpr int MOST_SUMS = VECTOR_BYTES == 64 ? 8 : 14;  // vectors of sums that stay in registers; beyond 512 bytes of C
+                                                        // rows are fetched faster when several are read side by side
 constexpr int TOGETHER = 8;  // rows of C that are added to longer sums together
 
 // Where the rows of S begin, in one of two integer types: looked up once a row, so that the loops over its entries need
