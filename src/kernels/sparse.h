@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 
 #include "inner.h"
 #include "lanes.h"
@@ -22,7 +23,7 @@ constexpr int FEW_SUMS = 4;             // ... unless they are so short that the
 
 constexpr int MOST_SUMS = VECTOR_BYTES == 64 ? 8 : 14;  // vectors of sums that stay in registers; beyond 512 bytes of C
                                                         // rows are fetched faster when several are read side by side
-constexpr int TOGETHER = 8;  // rows of C that are added to longer sums together
+constexpr int TOGETHER = 4;  // rows of C that are added to longer sums together
 
 // Where the rows of S begin, in one of two integer types: looked up once a row, so that the loops over its entries need
 // not be compiled for both.
@@ -149,7 +150,7 @@ template <class T, class D, class I>
 void times(Index start, Index stop, const Starts& starts, Index blocks, const Entries<D, I>& of,
            const Rows<const T>& C, const Rows<T>& out) {
     const Index r = C.width, most = blocks == 1 ? std::min(ROWS, stop - start) : stop - start;
-    const Space<T> space(most * r);
+    const auto space = std::make_unique_for_overwrite<T[]>(static_cast<std::size_t>(most * r));  // may be large
     for (Index first = start; first < stop; first += most) {
         const Index height = std::min(most, stop - first);
         with_sums<T>(C, [&](const auto& sums) {
