@@ -22,7 +22,7 @@ def text(n, m, entries, dtype, seed=0):
 
 def blocks(X, height):
     """Xᵀ by blocks of `height` rows of X."""
-    n, m = X.shape
+    n = X.shape[0]
     parts, starts, before = [], [], 0
     for first in range(0, n, height):
         part = X[first : first + height].T.tocsr()
@@ -147,7 +147,10 @@ CASES = [
     *((f"{n} x {m}", "dense", "survey", survey(n, m)) for n, m in ((96, 21), (2000, 400), (400, 10000))),
     *((f"{size}", "admm", "split", split(size)) for size in (400, 50_000, 2_000_000)),
     *((f"{size}", "admm", "update_dual", update_dual(size)) for size in (400, 50_000, 2_000_000)),
-    *((f"{n} x {r}", "gradient", "measure", measure(n, r)) for n, r in ((96, 4), (20_000, 1), (20_000, 4), (20_000, 10))),
+    *(
+        (f"{n} x {r}", "gradient", "measure", measure(n, r))
+        for n, r in ((96, 4), (20_000, 1), (20_000, 4), (20_000, 10))
+    ),
     *((f"{n} x {r}", "gradient", "measure", measure(n, r)) for n, r in ((20_000, 20), (20_000, 50), (5_000, 100))),
     *((f"{n} x {r}", "rowstep", "row_steps", row_steps(n, r)) for n, r in ((96, 4), (20_000, 4), (20_000, 10))),
     *((f"{n} x {r}", "rowstep", "row_steps", row_steps(n, r)) for n, r in ((20_000, 20), (20_000, 50), (5_000, 100))),

@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <utility>
 
-#if defined(__AVX512F__)
+#if defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
@@ -55,8 +55,12 @@ inline auto sum_pack(P v) {
 // A pack in double precision.
 template <class P>
 inline auto widen(P v) {
-#if defined(__AVX512F__)  // GCC 12 would convert the halves
-    if constexpr (std::is_same_v<P, Pack<float, 8>>) return static_cast<Pack<double, 8>>(_mm512_maskz_cvtps_pd(0xff, v));
+    // GCC 12 would convert one half after the other
+#if defined(__AVX512F__)
+    if constexpr (std::is_same_v<P, Pack<float, 8>>) return Pack<double, 8>(_mm512_maskz_cvtps_pd(0xff, v));
+#endif
+#if defined(__AVX2__)
+    if constexpr (std::is_same_v<P, Pack<float, 4>>) return Pack<double, 4>(_mm256_cvtps_pd(v));
 #endif
     return __builtin_convertvector(v, Pack<double, LANES_OF<P>>);
 }
@@ -73,7 +77,7 @@ inline Vector<double> widen_part(Vector<T> v) {
         return widen(half<PART>(v));
 }
 
-// The sum of term(i, width): `width` numbers from number i on, as a Pack of T; lanes W are the most it gives at once.
+// The sum of term(i, W), W numbers from number i on as a pack, over fewer than 2 W numbers ...
 template <class T, Index W, class Term>
 inline T sum_rest(Index i, Index n, const Term& term) {
     T total = 0;
@@ -82,6 +86,7 @@ inline T sum_rest(Index i, Index n, const Term& term) {
     return total;
 }
 
+// ... and over n numbers.
 template <class T, class Term>
 inline T sum_terms(Index n, const Term& term) {
     constexpr Index L = LANES<T>;

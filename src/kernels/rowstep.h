@@ -14,8 +14,8 @@ struct StepOptions {
     double fixed;    // > 0: the step size, in place of the optimal one
     Index most;      // steps
     double epsilon;  // a block ends when ||g|| is below this share of its first value
-    bool literal;    // as in the paper: g covers all nonnegative entries. Otherwise an entry at 0 with a positive gradient
-                     // is left out of g, so that it does not shorten the step of the others.
+    bool literal;    // as in the paper: g covers all nonnegative entries. Otherwise an entry at 0 with a positive
+                     // gradient is left out of g, so that it does not shorten the step of the others.
 };
 
 // g of one strip of V vectors, and ||g||² of each of its lanes.

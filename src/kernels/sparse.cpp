@@ -63,7 +63,7 @@ void bind_sparse(nb::module_& m) {
                 const auto row = rows.line<I>("rows");
                 const auto value = values.line<D>("values");
                 const Index count = data.extent(0);
-                require(row.size == count && value.size == count, "rows and values have to have as many entries as data");
+                require(row.size == count && value.size == count, "rows and values need as many entries as data");
                 require(0 <= begin[0] && begin[begin.size - 1] <= count, "rows begin or end outside the entries");
                 unlocked([&] {
                     transpose<P, I, D>(start, stop, begin, entries.columns, entries.values, height, at, row.data,

@@ -3,28 +3,27 @@
 // S is stored by blocks of its columns: `starts[b]` holds, for each row, where its entries in block b begin; `columns`
 // and `values` are theirs. A CSR matrix is one block. C is m x r, the r numbers of a row are contiguous; P is r x n.
 // Both have the working precision, the values may have a different one.
-// For Xᵀ U the rows of U that belong to a block stay in the cache while all rows of Xᵀ gather from them; with one long U
-// each entry would be fetched from memory.
+// For Xᵀ U the rows of U that belong to a block stay in the cache while all rows of Xᵀ gather from them; with one long
+// U each entry would be fetched from memory.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 
 #include "inner.h"
 #include "lanes.h"
 
 namespace enmf {
 
-constexpr Index ROWS = 32;               // rows of S that are transposed into P together
+constexpr Index ROWS = 32;              // rows of S that are transposed into P together
 constexpr Index CACHE_BYTES = 1 << 20;  // rows of a larger C are fetched ahead ...
 constexpr Index AHEAD = 8;              // ... by this number of entries ...
-constexpr int FEW_SUMS = 4;             // ... if they have more vectors: the processor looks ahead far enough by itself
+constexpr int FEW_SUMS = 4;             // ... unless they are so short that the processor looks ahead as far by itself
 
-#if defined(__AVX512F__)
-constexpr int MOST_SUMS = 16;  // vectors of sums that stay in registers
-#else
-constexpr int MOST_SUMS = 8;
-#endif
+constexpr int MOST_SUMS = VECTOR_BYTES == 64 ? 8 : 14;  // vectors of sums that stay in registers; beyond 512 bytes of C
+                                                        // rows are fetched faster when several are read side by side
+constexpr int TOGETHER = 4;  // rows of C that are added to longer sums together
 
 // Where the rows of S begin, in one of two integer types: looked up once a row, so that the loops over its entries need
 // not be compiled for both.
@@ -51,15 +50,12 @@ struct Entries {
     Index count;
 };
 
-// The r sums of a row of S stay in registers: V vectors of W numbers. The last vector ends with the row of C, so that it
-// overlaps the one before it unless r is a multiple of W; what is added to numbers in both is the same.
+// The r sums of a row of S stay in registers: V vectors of W numbers. The last vector ends with the row of C, so that
+// it overlaps the one before it unless r is a multiple of W; what is added to numbers in both is the same.
 template <class T, Index W, int V>
 class RowSums {
   public:
-    RowSums(const Rows<const T>& C, Index first, Index width)
-        : C_(C.data + first), stride_(C.stride), last_(width - W), far_(is_far(C)) {}
-
-    Index width() const { return last_ + W; }
+    explicit RowSums(const Rows<const T>& C) : C_(C), far_(is_far(C)) {}
 
     template <class D, class I>
     void add(T* sums, const Entries<D, I>& of, Index e, Index end, bool fresh) const {
@@ -78,41 +74,75 @@ class RowSums {
   private:
     static constexpr int CHAINS = V == 1 ? 4 : V == 2 ? 2 : 1;  // sums that do not wait for each other
 
-    static bool is_far(const Rows<const T>& C) { return C.count * C.stride * static_cast<Index>(sizeof(T)) > CACHE_BYTES; }
+    static bool is_far(const Rows<const T>& C) {
+        return C.count * C.stride * static_cast<Index>(sizeof(T)) > CACHE_BYTES;
+    }
 
-    Index offset(int v) const { return v == V - 1 ? last_ : v * W; }
+    Index offset(int v) const { return v == V - 1 ? C_.width - W : v * W; }
 
     template <class D, class I>
     void add_entry(Pack<T, W> (&total)[V], const Entries<D, I>& of, Index e) const {
         const T value = static_cast<T>(of.values[e]);
-        const T* row = C_ + static_cast<Index>(of.columns[e]) * stride_;
+        const T* row = C_[static_cast<Index>(of.columns[e])];
         if (V > FEW_SUMS && far_) {
-            const T* next = C_ + static_cast<Index>(of.columns[std::min(e + AHEAD, of.count - 1)]) * stride_;
+            const T* next = C_[static_cast<Index>(of.columns[std::min(e + AHEAD, of.count - 1)])];
             for (Index k = 0; k < V * W; k += 64 / static_cast<Index>(sizeof(T))) __builtin_prefetch(next + k);
         }
         for (int v = 0; v < V; ++v) total[v] += value * load_pack<T, W>(row + offset(v));
     }
 
-    const T* C_;
-    Index stride_, last_;
+    Rows<const T> C_;
     bool far_;  // rows of C are fetched ahead
 };
 
-// body(RowSums, first number) for parts of a row of C whose sums fit into registers.
+// Where r sums are too many for registers, a row of S is gathered from a few rows of C at a time.
+template <class T>
+class LongSums {
+  public:
+    explicit LongSums(const Rows<const T>& C) : C_(C) {}
+
+    template <class D, class I>
+    void add(T* sums, const Entries<D, I>& of, Index e, Index end, bool fresh) const {
+        if (fresh) std::fill_n(sums, C_.width, T(0));
+        for (; e + TOGETHER <= end; e += TOGETHER) add_entries<TOGETHER>(sums, of, e);
+        if (e < end) with_constant<TOGETHER - 1>(end - e, [&](auto N) { add_entries<N()>(sums, of, e); });
+    }
+
+  private:
+    template <int N, class D, class I>
+    void add_entries(T* sums, const Entries<D, I>& of, Index e) const {
+        const T* rows[N];
+        Vector<T> values[N];
+        for (int c = 0; c < N; ++c) {
+            rows[c] = C_[static_cast<Index>(of.columns[e + c])];
+            values[c] = all(static_cast<T>(of.values[e + c]));
+        }
+        const auto more = [&](Index k) {
+            Vector<T> sum = load(sums + k);
+            for (int c = 0; c < N; ++c) sum += values[c] * load(rows[c] + k);
+            return sum;
+        };
+        const Index last = C_.width - LANES<T>;
+        const Vector<T> end = more(last);  // it overlaps the vector before it, unless r is a multiple of the lanes
+        for (Index k = 0; k < last; k += LANES<T>) store(sums + k, more(k));
+        store(sums + last, end);
+    }
+
+    Rows<const T> C_;
+};
+
+// Call body(sums) with the way to sum rows of r numbers.
 template <class T, Index W = LANES<T>, class Body>
-void each_part(const Rows<const T>& C, const Body& body) {
-    const Index r = C.width;
+void with_sums(const Rows<const T>& C, const Body& body) {
     if constexpr (W > 1) {
-        if (r < W) return each_part<T, W / 2>(C, body);
+        if (C.width < W) return with_sums<T, W / 2>(C, body);
     }
     constexpr int MOST = W == LANES<T> ? MOST_SUMS : 2;
-    const Index vectors = ceil_div(r, W), parts = ceil_div(vectors, MOST);
-    for (Index p = 0; p < parts; ++p) {
-        const Index first = vectors * p / parts, last = vectors * (p + 1) / parts;
-        with_constant<MOST>(last - first, [&](auto V) {
-            body(RowSums<T, W, V()>(C, first * W, std::min(last * W, r) - first * W), first * W);
-        });
-    }
+    const Index vectors = ceil_div(C.width, W);
+    if (vectors > MOST)
+        body(LongSums<T>(C));
+    else if (vectors > 0)
+        with_constant<MOST>(vectors, [&](auto V) { body(RowSums<T, W, V()>(C)); });
 }
 
 // out[:, i] = sum over the entries e of row i of values[e] * C[columns[e], :], for start <= i < stop.
@@ -120,14 +150,14 @@ template <class T, class D, class I>
 void times(Index start, Index stop, const Starts& starts, Index blocks, const Entries<D, I>& of,
            const Rows<const T>& C, const Rows<T>& out) {
     const Index r = C.width, most = blocks == 1 ? std::min(ROWS, stop - start) : stop - start;
-    const Space<T> space(most * r);
+    const auto space = std::make_unique_for_overwrite<T[]>(static_cast<std::size_t>(most * r));  // may be large
     for (Index first = start; first < stop; first += most) {
         const Index height = std::min(most, stop - first);
-        for (Index b = 0; b < blocks; ++b)
-            each_part<T>(C, [&](const auto& part, Index k) {
+        with_sums<T>(C, [&](const auto& sums) {
+            for (Index b = 0; b < blocks; ++b)
                 for (Index i = 0; i < height; ++i)
-                    part.add(space.get() + i * r + k, of, starts(b, first + i), starts(b, first + i + 1), b == 0);
-            });
+                    sums.add(space.get() + i * r, of, starts(b, first + i), starts(b, first + i + 1), b == 0);
+        });
         for (Index top = 0; top < height; top += ROWS)
             for (Index k = 0; k < r; ++k) {
                 const T* from = space.get() + top * r + k;
@@ -140,7 +170,8 @@ void times(Index start, Index stop, const Starts& starts, Index blocks, const En
 // Xᵀ by blocks: block b has the entries of the rows b * height ... of X (CSR), sorted by column and row.
 template <class P, class I, class D>
 void transpose(Index start, Index stop, const Line<const P>& indptr, const I* __restrict columns,
-               const D* __restrict values, Index height, const Rows<P>& starts, I* __restrict rows, D* __restrict sorted) {
+               const D* __restrict values, Index height, const Rows<P>& starts, I* __restrict rows,
+               D* __restrict sorted) {
     const Index n = indptr.size - 1, m = starts.width - 1;
     for (Index b = start; b < stop; ++b) {
         const Index first = std::min(n, b * height), last = std::min(n, first + height);
@@ -175,13 +206,13 @@ void row_squares(Index start, Index stop, const Starts& starts, const D* values,
 template <class D, class I>
 void residual(Index start, Index stop, const Starts& starts, const Entries<D, I>& of, const Rows<const double>& U,
               const Rows<const double>& V, double* partial) {
+    const Index r = V.width;
+    const Space<double> space(r);
     row_squares(start, stop, starts, of.values, partial);
-    const Space<double> sums(V.width);
-    each_part<double>(V, [&](const auto& part, Index k) {
-        const Index width = part.width();
+    with_sums<double>(V, [&](const auto& sums) {
         for (Index i = start; i < stop; ++i) {
-            part.add(sums.get(), of, starts(0, i), starts(0, i + 1), true);
-            partial[i] -= 2.0 * dot(U[i] + k, sums.get(), width);
+            sums.add(space.get(), of, starts(0, i), starts(0, i + 1), true);
+            partial[i] -= 2.0 * dot(U[i], space.get(), r);
         }
     });
 }

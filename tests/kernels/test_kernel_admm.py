@@ -16,7 +16,7 @@ def arrays(size, dtype, count):
     return [rng.standard_normal(size).astype(dtype) for _ in range(count)]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(size=SIZES, dtype=DTYPES, threshold=st.sampled_from([0.25, 1.0, 0.0]), data=st.data())
 def test_split(kernels, size, dtype, threshold, data):
     WR, Y = arrays(size, dtype, 2)
@@ -31,7 +31,7 @@ def test_split(kernels, size, dtype, threshold, data):
         assert (found[stop:] == 7).all()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(size=SIZES, dtype=DTYPES, data=st.data())
 def test_update_dual(kernels, size, dtype, data):
     chunk = kernels.admm.CHUNK

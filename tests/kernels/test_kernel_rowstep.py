@@ -20,8 +20,10 @@ def problem(n, r, dtype, seed):
     return [np.ascontiguousarray(A, dtype=dtype) for A in (F, B, V.T @ V)]
 
 
-@settings(max_examples=80, deadline=None)
-@given(n=WIDTHS, r=RANKS, dtype=DTYPES, fixed=st.booleans(), steps=st.integers(0, 2), literal=st.booleans(), data=st.data())
+@settings(max_examples=150, deadline=None)
+@given(
+    n=WIDTHS, r=RANKS, dtype=DTYPES, fixed=st.booleans(), steps=st.integers(0, 2), literal=st.booleans(), data=st.data()
+)
 def test_row_steps(kernels, n, r, dtype, fixed, steps, literal, data):
     F, B, G = problem(n, r, dtype, data.draw(st.integers(0, 100)))
     step = 1.0 / float(np.linalg.norm(G, 2)) if fixed else 0.0

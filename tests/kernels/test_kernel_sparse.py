@@ -42,8 +42,10 @@ def by_blocks(kernels, X, height, position, index):
     return starts, rows, values
 
 
-@settings(max_examples=80, deadline=None)
-@given(n=ROWS, m=COLUMNS, r=RANKS, dtype=DTYPES, stored=DTYPES, position=INDICES, index=INDICES, seed=SEEDS, data=st.data())
+@settings(max_examples=150, deadline=None)
+@given(
+    n=ROWS, m=COLUMNS, r=RANKS, dtype=DTYPES, stored=DTYPES, position=INDICES, index=INDICES, seed=SEEDS, data=st.data()
+)
 def test_times(kernels, n, m, r, dtype, stored, position, index, seed, data):
     X = matrix(n, m, seed, stored)
     C = np.random.default_rng(seed).standard_normal((m, r)).astype(dtype)
@@ -59,8 +61,10 @@ def test_times(kernels, n, m, r, dtype, stored, position, index, seed, data):
     assert (out[:, start:stop] == whole[:, start:stop]).all()
 
 
-@settings(max_examples=60, deadline=None)
-@given(n=ROWS, m=COLUMNS, r=RANKS, dtype=DTYPES, position=INDICES, index=INDICES, height=st.integers(1, 80), data=st.data())
+@settings(max_examples=100, deadline=None)
+@given(
+    n=ROWS, m=COLUMNS, r=RANKS, dtype=DTYPES, position=INDICES, index=INDICES, height=st.integers(1, 80), data=st.data()
+)
 def test_times_in_blocks(kernels, n, m, r, dtype, position, index, height, data):
     X = matrix(n, m, n + m, dtype)
     S = by_blocks(kernels, X, height, position, index)
@@ -87,7 +91,7 @@ def test_times_of_far_columns(kernels, r, dtype):
     np.testing.assert_allclose(out, (X @ C).T, rtol=1e-4 if dtype == np.float32 else 1e-12)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(n=ROWS, m=COLUMNS, dtype=DTYPES, position=INDICES, index=INDICES, height=st.integers(1, 80), seed=SEEDS)
 def test_transpose(kernels, n, m, dtype, position, index, height, seed):
     X = matrix(n, m, seed, dtype)
@@ -97,7 +101,8 @@ def test_transpose(kernels, n, m, dtype, position, index, height, seed):
 
 def test_transpose_fills_its_blocks_alone(kernels):
     X = matrix(60, 20, 3)
-    starts, rows, values = np.full((6, 21), -1, X.indptr.dtype), np.full(X.nnz, -1, X.indices.dtype), np.full(X.nnz, -1.0)
+    starts, rows = np.full((6, 21), -1, X.indptr.dtype), np.full(X.nnz, -1, X.indices.dtype)
+    values = np.full(X.nnz, -1.0)
     kernels.sparse.transpose(2, 4, X.indptr, X.indices, X.data, 10, starts, rows, values)
     expected = slow.sparse_transpose(X, 10)
     first, last = X.indptr[20], X.indptr[40]
@@ -109,8 +114,10 @@ def test_transpose_fills_its_blocks_alone(kernels):
     assert (values[last:] == -1).all()
 
 
-@settings(max_examples=50, deadline=None)
-@given(n=ROWS, m=st.sampled_from([1, 7, 20, 63, 64, 65, 300]), dtype=DTYPES, position=INDICES, seed=SEEDS, data=st.data())
+@settings(max_examples=100, deadline=None)
+@given(
+    n=ROWS, m=st.sampled_from([1, 7, 20, 63, 64, 65, 300]), dtype=DTYPES, position=INDICES, seed=SEEDS, data=st.data()
+)
 def test_row_squares(kernels, n, m, dtype, position, seed, data):
     X = matrix(n, m, seed, dtype)
     start, stop = part_of(n, data)
@@ -122,7 +129,7 @@ def test_row_squares(kernels, n, m, dtype, position, seed, data):
     assert (out[stop:] == -1).all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(n=ROWS, m=COLUMNS, r=RANKS, dtype=DTYPES, position=INDICES, index=INDICES, seed=SEEDS, data=st.data())
 def test_residual(kernels, n, m, r, dtype, position, index, seed, data):
     X = matrix(n, m, seed, dtype)
