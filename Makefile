@@ -47,11 +47,12 @@ wheel: .venv/ready
 	build/empty/bin/python $(PIP) dist/*.whl
 	cd / && $(CURDIR)/build/empty/bin/python -I $(CURDIR)/tests/smoke.py
 
-# the tests of the kernels with AddressSanitizer and UndefinedBehaviorSanitizer (of GCC); the package is that in build/sanitize
+# the tests of the kernels with GCC's AddressSanitizer and UndefinedBehaviorSanitizer, on a package of its own
 sanitize: .venv-plain/ready
 	rm -rf build/sanitize/package
 	CXX=g++ .venv/bin/python $(PIP) --no-build-isolation --no-deps --target build/sanitize/package . \
-	  -C build-dir=build/sanitize/cmake -C install.strip=false -C cmake.define.ENMF_SANITIZE=ON -C cmake.define.ENMF_WERROR=ON
+	  -C build-dir=build/sanitize/cmake -C install.strip=false \
+	  -C cmake.define.ENMF_SANITIZE=ON -C cmake.define.ENMF_WERROR=ON
 	export LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libubsan.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYTHONPATH=build/sanitize/package && \
 	.venv-plain/bin/python -c 'from enmf.kernels import _baseline as k; assert "sanitize" in k.__file__, k.__file__' && \
