@@ -51,12 +51,12 @@ wheel: .venv/ready
 sanitize: .venv-plain/ready
 	rm -rf build/sanitize/package
 	CXX=g++ .venv/bin/python $(PIP) --no-build-isolation --no-deps --target build/sanitize/package . \
-	  -C build-dir=build/sanitize/cmake -C install.strip=false \
+	  -C build-dir=build/sanitize/cmake -C cmake.build-type=RelWithDebInfo \
 	  -C cmake.define.ENMF_SANITIZE=ON -C cmake.define.ENMF_WERROR=ON
 	export LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libubsan.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYTHONPATH=build/sanitize/package && \
 	.venv-plain/bin/python -c 'from enmf.kernels import _baseline as k; assert "sanitize" in k.__file__, k.__file__' && \
-	.venv-plain/bin/python -m pytest -q tests/kernels
+	.venv-plain/bin/python -m pytest -q -s tests/kernels
 
 # ---------------------------------------------------------------- what has changed is compiled and installed again
 
