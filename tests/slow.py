@@ -210,3 +210,39 @@ def masked_certificate(X, W, U, V, ridge_U, ridge_V, fixed=None):
         "observed": count,
     }
     return figures, [(W * X * np.outer(u, v)).sum() / whole for u, v in zip(U.T, V.T)]
+
+
+def sparse_transpose(X, height):
+    """Xᵀ by blocks of `height` rows of X: starts, row numbers and values, sorted by block, column and row."""
+    n, m = X.shape
+    X = X.tocoo()
+    order = np.lexsort((X.row, X.col, X.row // height))
+    blocks = max(1, -(-n // height))
+    counts = np.zeros((blocks, m), np.int64)
+    np.add.at(counts, (X.row // height, X.col), 1)
+    ends = counts.ravel().cumsum().reshape(blocks, m)
+    starts = np.hstack([np.r_[0, ends[:-1, -1]][:, None] if m else np.zeros((blocks, 1)), ends])
+    return starts, X.row[order], X.data[order]
+
+
+def sparse_residual(X, U, V):
+    """For every row of the sparse X: the sum over its stored entries of (x - p)² - p², p = (U Vᵀ)_ij."""
+    out = np.zeros(X.shape[0])
+    for i in range(X.shape[0]):
+        for e in range(X.indptr[i], X.indptr[i + 1]):
+            p = U[i] @ V[X.indices[e]]
+            out[i] += (X.data[e] - p) ** 2 - p**2
+    return out
+
+
+def admm_split(WR, Y, threshold):
+    """Z and Z + Y of the paper's eq. 7."""
+    B = WR - Y
+    Z = np.where(B > 0, B, np.where(-threshold <= B, 0.0, B + threshold))
+    return Z, Z + Y
+
+
+def row_steps(U, G, B, fixed_step, steps, literal):
+    for _ in range(steps):
+        U = row_step(U, G, B, fixed_step, literal)
+    return U

@@ -67,6 +67,7 @@ class Block {
     explicit Block(Index components) : components_(components), space_(components * BLOCK_LANES<T>) {}
 
     Index components() const { return components_; }
+    Index width() const { return width_; }
     Index strips() const { return ceil_div(vectors_, STRIP); }
     Index whole_strips() const { return vectors_ / STRIP; }
 

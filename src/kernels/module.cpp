@@ -56,5 +56,15 @@ NB_MODULE(ENMF_MODULE, m) {
         nb::module_ part = m.def_submodule(name);
         bind(part);
     };
+    add("burst", bind_burst);
+    add("onepass", bind_onepass);
+    add("admm", bind_admm);
+    add("dense", bind_dense);
+    add("gradient", bind_gradient);
+    add("rowstep", bind_rowstep);
+    add("sparse", bind_sparse);
+    add("masked", bind_masked);
+    add("nnls", bind_nnls);
+    add("pivoting", bind_pivoting);
     add("sweep", bind_sweep);
 }

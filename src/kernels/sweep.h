@@ -147,7 +147,7 @@ void sweep(Index start, Index stop, const Rows<T>& F, const Rows<const T>& B, co
     Block<T> work(F.count), right(F.count);
     for (Index first = start; first < stop; first += BLOCK_LANES<T>) {
         const Index width = std::min(BLOCK_LANES<T>, stop - first);
-        work.load({F.data, F.count, F.width, F.stride}, first, width);
+        work.load(as_const(F), first, width);
         right.load(B, first, width);
         sweep_block(work, right, of, how);
         work.store(F, first);

@@ -25,6 +25,11 @@ struct Rows {
 };
 
 template <class T>
+inline Rows<const T> as_const(const Rows<T>& rows) {
+    return {rows.data, rows.count, rows.width, rows.stride};
+}
+
+template <class T>
 struct Stack {  // of equally large blocks of rows
     T* data;
     Index count;

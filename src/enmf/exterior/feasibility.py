@@ -98,6 +98,7 @@ class WallPath(Method):
 
     needs = frozenset({"half-step"})
     monotone = False
+    bursts = True
     clips: ClassVar[bool] = True  # in the last step U has no negative entry left before V is swept
 
     def begin(self, state: State) -> list[float]:
@@ -110,6 +111,13 @@ class WallPath(Method):
             half.sweep(Sweep(wall=half.X.wall(half, wall)))
             if self.clips and not memory:
                 half.replace(clipped(half.F))
+
+    def enter_burst(self, memory: list[float], burst: Any) -> tuple[int, int]:
+        burst.walls, burst.clips = memory[::-1], self.clips
+        return 1, 1
+
+    def leave_burst(self, memory: list[float], burst: Any, plain: Any) -> None:
+        del memory[-len(burst.values) :]
 
     def finished(self, state: State, memory: list[float]) -> bool:
         return not memory

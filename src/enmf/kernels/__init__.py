@@ -34,3 +34,11 @@ def load(level: str) -> ModuleType:
     if level not in available():
         raise ImportError(f"ENMF_KERNELS={level}: this machine has {', '.join(available())}")
     return import_module(f"enmf.kernels._{level}")
+
+
+level = os.environ.get("ENMF_KERNELS") or available()[-1]  # the instruction set in use
+_loaded = load(level)
+BLOCK, LANE_BYTES, RANGE = _loaded.BLOCK, _loaded.LANE_BYTES, _loaded.RANGE
+admm, burst, dense, gradient, masked = _loaded.admm, _loaded.burst, _loaded.dense, _loaded.gradient, _loaded.masked
+nnls, onepass, pivoting, rowstep = _loaded.nnls, _loaded.onepass, _loaded.pivoting, _loaded.rowstep
+sparse, sweep = _loaded.sparse, _loaded.sweep

@@ -64,7 +64,7 @@ class _Admm:
     def step(self) -> None:
         bounds = parallel.even_bounds(self.WR.size, 20.0, admm.CHUNK)
         flat = [F.reshape(-1) for F in (self.WR, self.Y, self._Z, self._ZY)]
-        parallel.run(admm.split, bounds, *flat, self.W.dtype.type(1.0 / self.rho))
+        parallel.run(admm.split, bounds, *flat, 1.0 / self.rho)
         self.R = procrustes(parallel.matmul(self.W.T, self._ZY)).astype(self.W.dtype, copy=False)
         before, self.WR = self.WR, parallel.matmul(self.W, self.R, out=self._spare)
         self._spare = before

@@ -35,6 +35,7 @@ class Loss(ABC):
     """D(X | U Vᵀ); `half` and `state` are those of `enmf.problem.state`. A new loss implements the abstract methods."""
 
     name: ClassVar[str]
+    bursts: ClassVar[bool] = False  # `enmf.run.bursts` knows it
     degree: ClassVar[float]  # D(c X | c M) = c^degree D(X | M): decides how everything scales with the unit of X
 
     @abstractmethod

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from enmf.kernels.lanes import BLOCK
+from enmf.kernels import BLOCK
 from enmf.matrix.factor import gather, inner
 from enmf.parallel import matmul
 
@@ -132,6 +132,10 @@ class Matrix(ABC):
     def keeps_digits(self, squared_error: float) -> bool:
         """Whether ||X||² - 2<XV,U> + <UᵀU,VᵀV> of this size has enough digits."""
         return squared_error >= safe_share(self.dtype) * self.squared_norm()
+
+    def burst(self, rank: int) -> Any:
+        """A kernel that takes several steps in one call (`enmf.run.bursts`), or None if steps are long enough."""
+        return None
 
     def half_step_flops(self, rank: int) -> float:
         """Rough cost of half-steps of both factors."""

@@ -7,14 +7,11 @@ from typing import Any
 import numpy as np
 
 from enmf import parallel
-from enmf.kernels.dense import survey
-from enmf.kernels.lanes import LANE_BYTES, padded
-from enmf.kernels.onepass import add_parts, half_step
+from enmf.kernels import dense as kernels
+from enmf.kernels import onepass
 from enmf.matrix.base import Matrix, dense_squared_residual, once, product_cost
 from enmf.matrix.factor import row_blocks
-from enmf.matrix.sweeps import Sweep, product_then_sweep
-
-PARTS = 16  # into which the rows are split, whatever the number of threads; each has its own sums
+from enmf.matrix.sweeps import Parts, Sweep, new_burst, one_pass_options, product_then_sweep
 
 
 class DenseMatrix(Matrix):
@@ -31,11 +28,11 @@ class DenseMatrix(Matrix):
         n, m = self.shape
         squares, nonzeros = np.empty(n), np.empty(n, np.int64)
         if self.array.flags.c_contiguous:
-            parallel.run(survey, parallel.even_bounds(n, 2.0 * m), self.array, squares, nonzeros)
+            parallel.run(kernels.survey, parallel.even_bounds(n, 2.0 * m), self.array, squares, nonzeros)
         else:
             for rows in row_blocks(n, m):
                 block = np.ascontiguousarray(self.array[rows])
-                survey(0, len(block), block, squares[rows], nonzeros[rows])
+                kernels.survey(0, len(block), block, squares[rows], nonzeros[rows])
         return squares, int(nonzeros.sum())
 
     @property
@@ -72,21 +69,24 @@ class DenseMatrix(Matrix):
             return
         self.passes += 1
         U, (n, m), r = half.F, self.shape, half.F.shape[1]
-        rows = padded(r)
-        Vt = np.zeros((rows, m), self.dtype)
-        Vt[:r] = half.other.F.T
         G, _ = half.penalty.normal(half.other.gram, None)
-        lanes = LANE_BYTES // self.dtype.itemsize
-        height = -(-n // (PARTS * lanes)) * lanes
-        parts = -(-n // height)
-        XtU, UtU = np.empty((parts, rows, m), self.dtype), np.empty((parts, rows, rows), self.dtype)
-        old, beta = how.momentum or (np.empty((0, 0), self.dtype, order="F"), 0.0)
-        one, none = self.dtype.type, np.zeros(r, dtype=np.bool_)
-        options = (one(half.penalty.l1), how.sweeps, float(how.progress), none, old.T, one(beta), XtU, UtU)
-        bounds = parallel.even_bounds(parts, (4.0 * m + 2.0 * r * how.sweeps) * r * n / parts)
-        parallel.run(half_step, bounds, self.array, height, U.T, Vt, np.ascontiguousarray(G), *options)
-        add_parts(XtU, UtU)
-        half.changed(across=XtU[0, :r].T, gram=UtU[0, :r, :r].copy())
+        parts = Parts(n, m, r, self.dtype)
+        bounds = parallel.even_bounds(parts.count, (4.0 * m + 2.0 * r * how.sweeps) * r * n / parts.count)
+        V, shift, options = half.other.F, float(half.penalty.l1), one_pass_options(G, how)
+        parallel.run(onepass.half_step, bounds, self.array, parts.height, U.T, V.T, shift, *options, *parts.sums)
+        XtU, gram = parts.added()
+        half.changed(across=XtU.T, gram=gram)
+
+    def burst(self, rank: int) -> Any:
+        kernel = new_burst(self, rank)
+        if kernel is not None:
+            kernel.dense(*self._both_orders)
+        return kernel
+
+    @once
+    def _both_orders(self) -> tuple[np.ndarray, np.ndarray]:
+        """X and Xᵀ in C order."""
+        return np.ascontiguousarray(self.array), np.ascontiguousarray(self.array.T)
 
     def _compute_squared_norm(self) -> float:
         return float(self._survey[0].sum())

@@ -1,7 +1,7 @@
 """X = A Bᵀ kept as its two thin factors: products cost O((n + m) l r) and no pass over data.
 
 A half-step sees it through Aᵀ U and Bᵀ V (l x r): X V = A (Bᵀ V). A block of rows of A gives its part of X V, its rows
-of U are swept, and its part of Aᵀ U is added while all of them are in the cache (`enmf.kernels.core`); likewise B and
+of U are swept, and its part of Aᵀ U is added while all of them are in the cache (`src/kernels/onepass.h`); likewise B and
 V. No array of the size of U is allocated.
 """
 
@@ -12,14 +12,12 @@ from typing import Any
 import numpy as np
 
 from enmf import parallel
-from enmf.kernels.core import core_step
-from enmf.kernels.lanes import LANE_BYTES, padded
+from enmf.kernels import onepass
 from enmf.matrix.base import Matrix
 from enmf.matrix.factor import inner
-from enmf.matrix.sweeps import Sweep, product_then_sweep
+from enmf.matrix.sweeps import Parts, Sweep, one_pass_options, product_then_sweep
 from enmf.parallel import matmul
 
-PARTS = 16  # into which the rows are split, whatever the number of threads; each has its own sums
 LARGE_RANK = 128  # above it products and sweeps are long enough for separate calls
 
 
@@ -47,18 +45,13 @@ class LowRankMatrix(Matrix):
             return
         A = self.B if half.side else self.A
         M, G, F = self.image(half.other), half.other.gram, half.F
-        (n, width), r, dtype = A.shape, F.shape[1], A.dtype
-        rows, columns, lanes = padded(r), padded(width), LANE_BYTES // A.itemsize
-        Mt = np.zeros((rows, columns), dtype)
-        Mt[:r, :width] = M.T
-        height = -(-n // (PARTS * lanes)) * lanes
-        parts = -(-n // height)
-        AtU, UtU = np.empty((parts, rows, columns), dtype), np.empty((parts, rows, rows), dtype)
-        old, beta = how.momentum or (np.empty((0, 0), dtype, order="F"), 0.0)
-        options = (float(how.wall), how.sweeps, float(how.progress), old.T, dtype.type(beta))
-        bounds = parallel.even_bounds(parts, (4.0 * width + 2.0 * r * (how.sweeps + 1)) * r * n / parts)
-        parallel.run(core_step, bounds, A.T, height, F.T, Mt, np.ascontiguousarray(G), *options, AtU, UtU)
-        half.changed(image=AtU.sum(axis=0)[:r, :width].T, gram=UtU.sum(axis=0)[:r, :r])
+        (n, width), r = A.shape, F.shape[1]
+        parts = Parts(n, width, r, A.dtype)
+        bounds = parallel.even_bounds(parts.count, (4.0 * width + 2.0 * r * (how.sweeps + 1)) * r * n / parts.count)
+        options = one_pass_options(G, how)
+        parallel.run(onepass.core_step, bounds, A.T, parts.height, F.T, np.ascontiguousarray(M.T), *options, *parts.sums)
+        AtU, gram = parts.added()
+        half.changed(image=AtU.T, gram=gram)
 
     def squared_error(self, state: Any) -> float:
         rows, columns = state.halves

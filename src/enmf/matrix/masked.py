@@ -30,7 +30,7 @@ MOSTLY_PRESENT = 1.0 / 3.0  # share of missing entries up to which full products
 
 @dataclass(frozen=True)
 class Side:
-    """One orientation: the stored entries of every row, see `enmf.kernels.masked`."""
+    """One orientation: the stored entries of every row, see src/kernels/masked.h."""
 
     indptr: np.ndarray
     indices: np.ndarray

@@ -11,6 +11,7 @@ from enmf import parallel
 from enmf.kernels import sparse as kernels
 from enmf.matrix.base import Matrix, dense_squared_residual, once, product_cost
 from enmf.matrix.factor import row_blocks
+from enmf.matrix.sweeps import new_burst
 
 BLOCK_ROWS = 8192  # most rows of X in a block of Xᵀ: as many rows of U stay in the cache
 LEAST_BLOCKS = 8  # fewest blocks, so that several threads can build them
@@ -68,6 +69,13 @@ class SparseMatrix(Matrix):
     def _gram_times_in_double(self, Q: np.ndarray) -> np.ndarray:
         double = np.dtype(np.float64)
         return _product(self.transposed, _product(self.plain, Q, double), double)
+
+    def burst(self, rank: int) -> Any:
+        kernel = new_burst(self, rank)
+        if kernel is not None:
+            for side, S in enumerate((self.plain, self.transposed)):
+                kernel.sparse(side, S.starts, S.indices, S.data)
+        return kernel
 
     def _compute_squared_norm(self) -> float:
         return float(self._row_squares.sum())  # not by BLAS: its threads would spin during the first phases

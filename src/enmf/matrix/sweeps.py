@@ -3,7 +3,7 @@ and the sizes of the gradient.
 
     min over F >= 0 of 1/2 <F, F G> - <F, B>,    with F = U: G = VᵀV, B = X V
 
-by `enmf.kernels.sweep`: several sweeps while they still make progress, against a wall that may be soft, followed by
+by src/kernels/sweep.h: several sweeps while they still make progress, against a wall that may be soft, followed by
 extrapolation  F <- max(0, F + beta (F - old)).
 """
 
@@ -16,14 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from enmf import parallel
-from enmf.kernels import gradient
+from enmf.kernels import BLOCK, LANE_BYTES, RANGE, burst, gradient, onepass, rowstep, sweep
 from enmf.kernels import nnls as active_set
-from enmf.kernels.lanes import BLOCK, RANGE
-from enmf.kernels.rowstep import row_steps
-from enmf.kernels.sweep import extrapolate_columns, sweep
 from enmf.matrix.factor import by_rows, change, collect, row_blocks
 
 SUPPORT_SWEEPS = 20  # coordinate sweeps that find the support
+SHORT_STEP = 50_000_000  # flops of a step that is shorter than about a millisecond
+PARTS = 16  # into which the rows of a half-step in one pass are split, whatever the number of threads
 AT_ONCE = 1 << 22  # entries of F solved for at a time in double precision
 
 
@@ -64,7 +63,7 @@ def product_then_sweep(half: Any, how: Sweep) -> None:
         change(_sweep_from, F, B, *options)
     else:
         bounds = parallel.even_bounds(len(F), 2.0 * F.shape[1] ** 2 * how.sweeps, RANGE)
-        parallel.run(sweep, bounds, F.T, B.T, *options)
+        parallel.run(sweep.sweep, bounds, F.T, B.T, *options)
     if how.momentum is not None:
         extrapolate(F, how.momentum)
     half.changed()
@@ -80,6 +79,27 @@ def _options(G: np.ndarray, how: Sweep, fixed: np.ndarray | None) -> tuple[Any, 
     return np.ascontiguousarray(G), float(how.wall), how.sweeps, float(how.progress), skip
 
 
+def one_pass_options(G: np.ndarray, how: Sweep) -> tuple[Any, ...]:
+    """Arguments of both half-steps in one pass, after their matrices."""
+    old, beta = how.momentum or (np.empty((0, 0), G.dtype), 0.0)
+    return *_options(G, how, None), old.T, float(beta)
+
+
+class Parts:
+    """The parts into which the rows are split, with the sums Xᵀ U (r x m) and Uᵀ U of each."""
+
+    def __init__(self, n: int, m: int, rank: int, dtype: np.dtype) -> None:
+        lanes = LANE_BYTES // dtype.itemsize
+        self.height = max(1, -(-n // (PARTS * lanes))) * lanes
+        self.count = -(-n // self.height)
+        self.sums = np.empty((self.count, rank, m), dtype), np.empty((self.count, rank, rank), dtype)
+
+    def added(self) -> tuple[np.ndarray, np.ndarray]:
+        """The sums over all parts."""
+        onepass.add_parts(*self.sums)
+        return self.sums[0][0], self.sums[1][0].copy()
+
+
 @cache
 def _none(rank: int) -> np.ndarray:
     """No column is fixed; never changed."""
@@ -90,18 +110,25 @@ def _sweep_from(first: int, F: np.ndarray, B: np.ndarray, *options: Any) -> None
     """Sweep rows from number `first` on, in the same blocks as a sweep of all rows."""
     lead = min(-first % RANGE, len(F))
     if lead:
-        sweep(0, lead, F.T, B.T, *options)
+        sweep.sweep(0, lead, F.T, B.T, *options)
     bounds = lead + parallel.even_bounds(len(F) - lead, 2.0 * F.shape[1] ** 2 * options[2], RANGE)
-    parallel.run(sweep, bounds, F.T, B.T, *options)
+    parallel.run(sweep.sweep, bounds, F.T, B.T, *options)
 
 
 def gradient_steps(F: np.ndarray, G: np.ndarray, B: np.ndarray, how: RowSteps) -> None:
-    """Row-wise projected gradient steps on F in place; see `enmf.kernels.rowstep`."""
+    """Row-wise projected gradient steps on F in place; see src/kernels/rowstep.h."""
     n, r = F.shape
     norm = float(np.linalg.norm(G, 2)) if how.fixed else 0.0
     step = 1.0 / norm if norm > 0.0 else 0.0  # 0: the optimal step
     bounds = parallel.even_bounds(n, 4.0 * r * r * how.steps, BLOCK)
-    parallel.run(row_steps, bounds, F.T, B.T, np.ascontiguousarray(G), step, how.steps, how.epsilon, how.literal)
+    parallel.run(rowstep.row_steps, bounds, F.T, B.T, np.ascontiguousarray(G), step, how.steps, how.epsilon, how.literal)
+
+
+def new_burst(X: Any, rank: int) -> Any:
+    """A kernel for several steps in one call, if one of them takes less than about a millisecond; without its matrix."""
+    if X.half_step_flops(rank) > SHORT_STEP:
+        return None
+    return (burst.Double if X.dtype == np.float64 else burst.Single)(*X.shape, rank)
 
 
 def extrapolate(F: Any, momentum: Momentum) -> None:
@@ -113,7 +140,7 @@ def extrapolate(F: Any, momentum: Momentum) -> None:
         old.assign(new)
         return
     bounds = parallel.even_bounds(len(F), 10.0 * F.shape[1])
-    parallel.run(extrapolate_columns, bounds, F.T, old.T, F.dtype.type(beta))
+    parallel.run(sweep.extrapolate_columns, bounds, F.T, old.T, float(beta))
 
 
 @by_rows

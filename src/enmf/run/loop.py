@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from enmf.matrix.factor import copied
+from enmf.run.bursts import bursts_of
 from enmf.run.stopping import Moment
 
 if TYPE_CHECKING:
@@ -22,6 +23,19 @@ WORSE = 1e-6  # share of the objective by which a stationary pair may exceed the
 WINDOW = 10  # steps over which a stage must gain something
 
 
+class Best:
+    """The pair with the smallest objective so far."""
+
+    def __init__(self) -> None:
+        self.objective = math.inf
+        self.pair: tuple[Any, Any] | None = None
+
+    def keep(self, state: State, objective: float) -> None:
+        places = self.pair or (None, None)
+        self.objective = objective
+        self.pair = copied(state.U, places[0]), copied(state.V, places[1])
+
+
 def descend(walk: Walk) -> None:
     """Step until the monitor has a verdict; leaves the best factors seen in the state.
 
@@ -32,11 +46,16 @@ def descend(walk: Walk) -> None:
     patience, penalized, loss = GROWTH[state.X.dtype], state.penalized, state.problem.loss
     reuses, one_pass = method.reuses_products(state), method.fused and state.X.allows_one_pass
     rows = state.halves[0]
-    best_objective = math.inf
-    best: tuple[Any, Any] | None = None
+    best = Best()
+    bursts = bursts_of(state, method, monitor)
+    if bursts is not None:
+        bursts.judge(interval, patience, best)
     memory = method.begin(state)
     with monitor.phase("descent") as counter, np.errstate(over="ignore", invalid="ignore"):  # the verdict reports them
         while True:
+            if bursts is not None:
+                left = walk.max_iter - counter.iterations
+                counter.iterations += bursts.take(counter.iterations, left, memory, "descent")
             iteration = counter.iterations
             measured = interval > 0 and iteration % interval == 0
             if reuses and (measured or not one_pass or rows.knows_product):
@@ -52,19 +71,18 @@ def descend(walk: Walk) -> None:
             status = monitor.verdict(Moment(iteration, walk.max_iter, error, kkt, objective, penalized))
             if status is not None:
                 break
-            if objective < best_objective and (not method.monotone or iteration & (iteration - 1) == 0):
-                best_objective = objective
-                best = copied(state.U, best and best[0]), copied(state.V, best and best[1])
+            if objective < best.objective and (not method.monotone or iteration & (iteration - 1) == 0):
+                best.keep(state, objective)
             if iteration % patience == 0 and state.even_out():
                 memory = method.rescaled(state, memory)
             method.step(state, memory, objective)
             counter.iterations += 1
     walk.status = status
-    if best is None or status in ("global_optimum", "exact") or objective <= best_objective:
+    if best.pair is None or status in ("global_optimum", "exact") or objective <= best.objective:
         return
-    if status == "converged" and objective <= (1.0 + WORSE) * best_objective + 8.0 * state.rounding(best_objective):
+    if status == "converged" and objective <= (1.0 + WORSE) * best.objective + 8.0 * state.rounding(best.objective):
         return
-    state.replace(*best)
+    state.replace(*best.pair)
     walk.status = "stalled" if status == "converged" else status  # the better pair is not the stationary one
 
 
@@ -86,7 +104,10 @@ def run_stage(state: State, method: Method, monitor: Monitor, stage: Stage, memo
     """Run a stage, continuing with the memory of an earlier one if given; returns the memory."""
     memory = method.begin(state) if memory is None else memory
     errors: list[float] = []
+    bursts = bursts_of(state, method, monitor) if stage.least_gain is None else None
     with monitor.phase(stage.phase) as counter:
+        if bursts is not None:
+            counter.iterations = bursts.take(0, stage.max_iter, memory, stage.phase)
         while counter.iterations < stage.max_iter and not method.finished(state, memory) and not monitor.out_of_time():
             value = state.value()
             error = state.problem.loss.error(value + 0.5 * stage.extra)

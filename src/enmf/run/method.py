@@ -20,6 +20,7 @@ class Method(ABC):
     monotone: ClassVar[bool] = True  # the objective never increases
     judges: ClassVar[bool] = False  # a step uses the objective, so its cost belongs to the method
     own_start: ClassVar[str | None] = None  # name of the method's own start
+    bursts: ClassVar[bool] = False  # several of its steps can be taken in one call (`enmf.run.bursts`)
 
     @abstractmethod
     def step(self, state: State, memory: Any, objective: float) -> None:
@@ -36,6 +37,13 @@ class Method(ABC):
     def finished(self, state: State, memory: Any) -> bool:
         """Whether a stage that ends by itself (not by a tolerance) has ended."""
         return False
+
+    def enter_burst(self, memory: Any, burst: Any) -> tuple[int, int]:
+        """Tell a burst what the coming steps are; returns the largest number of sweeps of U and of V."""
+        raise NotImplementedError
+
+    def leave_burst(self, memory: Any, burst: Any, plain: Any) -> None:
+        """Remember what a burst has left; `plain` is the pair before extrapolation."""
 
     def step_flops(self, state: State) -> float:
         """Rough cost of a step, for deciding how often measuring is worth it."""

@@ -6,9 +6,10 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import repeat
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -63,8 +64,7 @@ class Monitor:
         self._first_pass = X.passes
         self._start = time.perf_counter()
         self._measuring = 0.0
-        self._best = math.inf
-        self._best_at = 0
+        self.progress = math.inf, 0  # the last objective that was progress, and its iteration
         self._restarting = False
 
     def seconds(self) -> float:
@@ -81,6 +81,11 @@ class Monitor:
         finally:
             ledger.passes = passes
             self._measuring += time.perf_counter() - began
+
+    @property
+    def passes(self) -> int:
+        """Passes over X since the beginning of the run."""
+        return self.X.passes - self._first_pass
 
     def time_left(self) -> float:
         limit = self.stopping.time_limit
@@ -109,10 +114,15 @@ class Monitor:
             return "global_optimum"
         return "exact" if error <= self._exact else None
 
+    def limits(self) -> list[float]:
+        """Errors (in units of the run) at which it may be over: reached, exact, or at the bound."""
+        target = self.stopping.target_error
+        return [(1.0 + PROVEN) * self.lower_bound, self._exact, 0.0 if target is None else target / self.unit]
+
     def iterations_without_progress(self, iteration: int, objective: float) -> int:
-        if iteration == 0 or objective < self._best * (1.0 - 8.0 * self._precision):
-            self._best, self._best_at = objective, iteration
-        return iteration - self._best_at
+        if iteration == 0 or objective < self.progress[0] * (1.0 - 8.0 * self._precision):
+            self.progress = objective, iteration
+        return iteration - self.progress[1]
 
     def verdict(self, now: Moment) -> str | None:
         """The status with which the run ends now, or None to continue."""
@@ -146,7 +156,7 @@ class Monitor:
     def record(self, iteration: int, phase: str, error: float, kkt: float, U: Any, V: Any) -> None:
         """Add a row to the trace and show it to the callback."""
         phase = "restart" if self._restarting and phase == "descent" else phase
-        row = TraceRow(iteration, phase, self.seconds(), error * self.unit, kkt, self.X.passes - self._first_pass)
+        row = TraceRow(iteration, phase, self.seconds(), error * self.unit, kkt, self.passes)
         self.trace.append(row)
         if phase == "descent":
             self.latest = here(U), V  # None for rows elsewhere: they are not kept alive for this
@@ -157,6 +167,18 @@ class Monitor:
                 self.interrupted = True
         except KeyboardInterrupt:
             self.interrupted = True
+
+
+    def record_many(self, phase: str, measuring: float, *columns: Iterable[Any]) -> None:
+        """Add a row for each of several iterations: numbers, seconds, errors, KKT residuals, passes of the run so far.
+
+        Nobody watches them; the clock stood still while they were measured.
+        """
+        self._measuring += measuring
+        phase = "restart" if self._restarting and phase == "descent" else phase
+        iterations, seconds, errors, residuals, passes = columns
+        in_units = [error * self.unit for error in errors]
+        self.trace.extend(map(TraceRow, iterations, repeat(phase), seconds, in_units, residuals, passes))
 
 
 class _PhaseCounter:

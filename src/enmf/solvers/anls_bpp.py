@@ -4,7 +4,7 @@ Each row has a passive set P (entries free to be positive). With x = G_PP⁻¹ b
 the infeasible indices {k in P: x_k < 0} and {k outside: y_k < 0} all at once; if their number has not fallen for three
 exchanges, exchange only the largest one (Murty's rule, which is finite). Rows with equal passive sets are solved
 together. Rows whose Gram matrix is singular on P, or that do not terminate, are left to the active set method of
-`enmf.kernels.nnls`.
+src/kernels/nnls.h.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from enmf import parallel
 from enmf.kernels import nnls as active_set
-from enmf.kernels.pivoting import solve_groups
+from enmf.kernels import pivoting
 from enmf.matrix.factor import by_rows
 from enmf.problem.state import State
 from enmf.run.method import Method
@@ -91,7 +91,7 @@ def _solve(
     new = np.append(True, (ordered[1:] != ordered[:-1]).any(axis=1))
     borders = np.append(np.flatnonzero(new), len(rows))
     bounds = parallel.even_bounds(len(borders) - 1, len(G) ** 3 / 3.0 * len(rows) / len(borders))
-    parallel.run(solve_groups, bounds, G, B, passive, rows[by_set], borders, F, D, failed)
+    parallel.run(pivoting.solve_groups, bounds, G, B, passive, rows[by_set], borders, F, D, failed)
 
 
 def _finish_by_active_set(G: np.ndarray, B: np.ndarray, F: np.ndarray, rows: np.ndarray) -> None:

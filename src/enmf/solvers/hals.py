@@ -30,6 +30,7 @@ class Sweeping(Method):
 
     progress: float
     needs = frozenset({"half-step"})
+    bursts = True
 
     def most_sweeps(self, half: Half) -> int:
         """Largest number of sweeps of this half."""
@@ -42,6 +43,10 @@ class Sweeping(Method):
     def step(self, state: State, memory: Any, objective: float) -> None:
         for half, how in zip(state.halves, memory):
             half.sweep(how)
+
+    def enter_burst(self, memory: Any, burst: Any) -> tuple[int, int]:
+        burst.progress = self.progress
+        return memory[0].sweeps, memory[1].sweeps
 
     def step_flops(self, state: State) -> float:
         return state.X.half_step_flops(state.rank)
@@ -145,6 +150,17 @@ class ExtrapolatedHALS(AcceleratedHALS):
         memory.best = objective
         for half, sweeps, old in zip(state.halves, memory.sweeps, memory.plain):
             half.sweep(Sweep(sweeps, self.progress, np.inf, Momentum(old, memory.beta)))
+
+    def enter_burst(self, memory: Extrapolation, burst: Any) -> tuple[int, int]:
+        burst.progress, burst.extrapolates = self.progress, True
+        burst.growth, burst.cap_growth, burst.shrink = self.growth, self.cap_growth, self.shrink
+        burst.beta, burst.last_beta, burst.cap, burst.judged = memory.beta, memory.last_beta, memory.cap, memory.best
+        burst.begun = memory.plain is not None
+        return memory.sweeps[0], memory.sweeps[1]
+
+    def leave_burst(self, memory: Extrapolation, burst: Any, plain: Any) -> None:
+        memory.beta, memory.last_beta, memory.cap, memory.best = burst.beta, burst.last_beta, burst.cap, burst.judged
+        memory.plain = plain[0], plain[1]
 
 
 @dataclass(frozen=True)

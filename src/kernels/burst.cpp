@@ -1,0 +1,127 @@
+#include "burst.h"
+
+#include <nanobind/stl/vector.h>
+
+#include "module.h"
+
+namespace enmf {
+inline namespace ENMF_MODULE {
+
+// A burst as Python sees it: it holds the arrays it works on.
+template <class T>
+class HeldBurst {
+  public:
+    HeldBurst(Index n, Index m, Index r) : shape_{n, m}, r_(r) {}
+
+    BurstState& state() { return burst_.state; }
+
+    void factor(int side, nb::handle F, nb::handle product, nb::handle gram, nb::handle plain, nb::handle best,
+                Index sweeps, bool knows_product) {
+        require(side == 0 || side == 1, "a side is 0 or 1");
+        BurstHalf<T>& half = burst_.halves[side];
+        Array arrays[5];
+        const nb::handle objects[5] = {F, product, gram, plain, best};
+        const char* names[5] = {"F", "product", "gram", "plain", "best"};
+        Rows<T>* views[5] = {&half.F, &half.product, &half.gram, &half.plain, &half.best};
+        for (int i = 0; i < 5; ++i) {
+            if (!arrays[i].fill(objects[i].ptr())) throw nb::type_error("a factor has to be an array");
+            *views[i] = arrays[i].rows<T>(names[i]);
+            require(views[i]->count == r_ && views[i]->width == (i == 2 ? r_ : shape_[side]),
+                    "a factor has to be r x n, its Gram matrix r x r");
+            for (int j = 0; j < i; ++j) require(!arrays[i].touches(arrays[j]), "two arrays of a factor share memory");
+        }
+        half.sweeps = sweeps;
+        half.knows_product = knows_product;
+        held_[side].clear();
+        for (Array& array : arrays) held_[side].push_back(std::move(array));
+    }
+
+    void dense(nb::handle X, nb::handle Xt) {
+        for (int side : {0, 1}) {
+            const auto lines = hold(side == 0 ? Xt : X).template rows<const T>("X");
+            require(lines.count == shape_[1 - side] && lines.width == shape_[side], "X has to be n x m, Xt m x n");
+            burst_.halves[side].X = std::make_unique<DenseSide<T>>(lines);
+        }
+    }
+
+    void sparse(int side, nb::handle starts, nb::handle columns, nb::handle values) {
+        require(side == 0 || side == 1, "a side is 0 or 1");
+        const Array &begin = hold(starts), &index = hold(columns), &data = hold(values);
+        by_index(begin, "starts", [&]<class P>(Type<P>) {
+            const auto rows = begin.rows<const P>("starts");
+            require(rows.width == shape_[side] + 1, "starts has to have one column more than there are rows");
+            by_index(index, "columns", [&]<class I>(Type<I>) {
+                const auto places = index.line<const I>("columns");
+                const auto numbers = data.line<const T>("values");
+                require(places.size == numbers.size, "columns and values have to be equally long");
+                burst_.halves[side].X = std::make_unique<SparseSide<T, I>>(
+                    Starts(rows), rows.count, Entries<T, I>{places.data, numbers.data, numbers.size}, shape_[1 - side], r_);
+            });
+        });
+    }
+
+    void prepare(int threads) {
+        for (const BurstHalf<T>& half : burst_.halves) require(half.X && half.F.data, "the burst has no matrix or factors");
+        require(threads > 0, "a burst needs a thread");
+        burst_.prepare(threads);
+    }
+
+    // As a kernel: thread `start` of those that were prepared.
+    void work(Index start, Index) {
+        unlocked([&] { burst_.work(static_cast<int>(start)); });
+    }
+
+    bool knows_product(int side) const { return burst_.halves[side].knows_product; }
+
+  private:
+    const Array& hold(nb::handle object) {
+        auto array = std::make_unique<Array>();
+        if (!array->fill(object.ptr())) throw nb::type_error("X has to be made of arrays");
+        matrix_.push_back(std::move(array));
+        return *matrix_.back();
+    }
+
+    const Index shape_[2], r_;
+    Burst<T> burst_;
+    std::vector<Array> held_[2];
+    std::vector<std::unique_ptr<Array>> matrix_;
+};
+
+template <class T>
+void bind_class(nb::module_& m, const char* name) {
+    using Held = HeldBurst<T>;
+    nb::class_<Held>(m, name)
+        .def(nb::init<Index, Index, Index>())
+        .def_prop_ro("state", &Held::state, nb::rv_policy::reference_internal)
+        .def("factor", &Held::factor)
+        .def("dense", &Held::dense)
+        .def("sparse", &Held::sparse)
+        .def("prepare", &Held::prepare)
+        .def("work", &Held::work)
+        .def("knows_product", &Held::knows_product);
+}
+
+}  // namespace ENMF_MODULE
+
+void bind_burst(nb::module_& m) {
+    nb::class_<BurstState> state(m, "State");
+    const auto add = [&](auto... fields) { (state.def_rw(fields.first, fields.second), ...); };
+    using S = BurstState;
+    add(std::pair("progress", &S::progress), std::pair("extrapolates", &S::extrapolates),
+        std::pair("growth", &S::growth), std::pair("cap_growth", &S::cap_growth), std::pair("shrink", &S::shrink),
+        std::pair("beta", &S::beta), std::pair("last_beta", &S::last_beta), std::pair("cap", &S::cap),
+        std::pair("judged", &S::judged), std::pair("begun", &S::begun), std::pair("walls", &S::walls),
+        std::pair("clips", &S::clips), std::pair("squared_norm", &S::squared_norm), std::pair("size", &S::size),
+        std::pair("iteration", &S::iteration), std::pair("most", &S::most),
+        std::pair("seconds", &S::seconds), std::pair("interval", &S::interval), std::pair("keeps_all", &S::keeps_all),
+        std::pair("best", &S::best), std::pair("lowest", &S::lowest), std::pair("lowest_at", &S::lowest_at),
+        std::pair("precision", &S::precision), std::pair("least_value", &S::least_value), std::pair("tol", &S::tol),
+        std::pair("tol_from", &S::tol_from), std::pair("patience", &S::patience), std::pair("evening", &S::evening),
+        std::pair("apart", &S::apart), std::pair("passes", &S::passes), std::pair("measuring", &S::measuring),
+        std::pair("values", &S::values), std::pair("residuals", &S::residuals), std::pair("times", &S::times),
+        std::pair("passed", &S::passed));
+    bind_class<double>(m, "Double");
+    bind_class<float>(m, "Single");
+}
+
+}  // namespace enmf

@@ -1,0 +1,487 @@
+// A burst: several iterations of HALS or one of its accelerations on a small X in one call, with the error after each of
+// them and, every few, the KKT residual. On data whose step takes less than a millisecond, most of the time would
+// otherwise pass between the kernels.
+//
+// A burst ends by itself before anything that needs a decision: it leaves the factors of the last iteration it has not
+// judged. All threads of a burst work through the same blocks of rows and columns, each taking the next one that is
+// free, and wait for each other after every half-step; sums are kept by block, so the result does not depend on them.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <limits>
+#include <thread>
+#include <vector>
+
+#include "sparse.h"
+#include "sweep.h"
+
+namespace enmf {
+inline namespace ENMF_MODULE {  // these are types for Python, and every instruction set has its own
+
+// Threads wait here for each other; the last one to arrive opens it.
+class Gate {
+  public:
+    void expect(int threads) {
+        threads_ = threads;
+        waiting_ = 0;
+    }
+
+    void pass() {
+        if (threads_ == 1) return;
+        const int turn = turn_.load(std::memory_order_acquire);
+        if (waiting_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads_) {
+            waiting_.store(0, std::memory_order_relaxed);
+            turn_.store(turn + 1, std::memory_order_release);
+            return;
+        }
+        for (int spins = 0; turn_.load(std::memory_order_acquire) == turn; ++spins)
+            if (spins > PATIENCE) std::this_thread::yield();  // another process may have the core
+    }
+
+  private:
+    static constexpr int PATIENCE = 4000;
+    int threads_ = 1;
+    std::atomic<int> waiting_{0}, turn_{0};
+};
+
+// X seen from one side: the product of its rows first .. first + width with the other factor C (r x m), into out (r x n).
+template <class T>
+struct Side {
+    virtual ~Side() = default;
+    virtual void multiply(Index first, Index width, const Rows<const T>& C, const Rows<T>& out) const = 0;
+    virtual void changed(Index, Index, const Rows<const T>&) {}  // these columns of C are new
+};
+
+// Dense: X is given by its columns (m x n), so that lines run along its rows.
+template <class T>
+class DenseSide : public Side<T> {
+  public:
+    explicit DenseSide(const Rows<const T>& Xt) : Xt_(Xt) {}
+
+    void multiply(Index first, Index width, const Rows<const T>& C, const Rows<T>& out) const override {
+        const Index vectors = ceil_div(width, LANES<T>);
+        for (Index v = 0; v < vectors; v += STRIP)
+            with_constant<STRIP>(vectors - v, [&](auto V) {
+                const Index c = v * LANES<T>, last = std::min(LANES<T>, width - c - (V() - 1) * LANES<T>);
+                const Part<T> rest(last);
+                for (Index k = 0; k < C.count; k += PANEL)
+                    with_constant<PANEL>(C.count - k, [&](auto P) {
+                        auto tile = Tile<T, P(), V()>::zero();
+                        const T* lines = Xt_[0] + first + c;
+                        T* to = out[k] + first + c;
+                        if (last == LANES<T>) {
+                            tile.add(C[k], C.stride, 1, lines, Xt_.stride, Xt_.count);
+                            tile.write(to, out.stride);
+                        } else {
+                            tile.template add<false, true>(C[k], C.stride, 1, lines, Xt_.stride, Xt_.count, rest);
+                            tile.write_part(to, out.stride, rest);
+                        }
+                    });
+            });
+    }
+
+  private:
+    const Rows<const T> Xt_;
+};
+
+// Sparse: entries by rows, in blocks of columns; the other factor is kept with its components side by side.
+template <class T, class I>
+class SparseSide : public Side<T> {
+  public:
+    SparseSide(const Starts& starts, Index blocks, const Entries<T, I>& entries, Index columns, Index r)
+        : starts_(starts), blocks_(blocks), entries_(entries), columns_(columns), C_(columns * r) {}
+
+    void changed(Index first, Index width, const Rows<const T>& C) override {
+        for (Index k = 0; k < C.count; ++k)
+            for (Index j = first; j < first + width; ++j) C_[j * C.count + k] = C[k][j];
+    }
+
+    void multiply(Index first, Index width, const Rows<const T>& C, const Rows<T>& out) const override {
+        const Rows<const T> side_by_side{C_.get(), columns_, C.count, C.count};
+        times<T, T, I>(first, first + width, starts_, blocks_, entries_, side_by_side, out);
+    }
+
+  private:
+    const Starts starts_;
+    const Index blocks_;
+    const Entries<T, I> entries_;
+    const Index columns_;
+    Space<T> C_;
+};
+
+// One factor, and what is known about it.
+template <class T>
+struct BurstHalf {
+    Rows<T> F;                  // r x n
+    Rows<T> product;            // X C of the other factor C
+    Rows<T> gram;               // FᵀF
+    Rows<T> plain, best;        // before extrapolation; the best one so far
+    std::unique_ptr<Side<T>> X;
+    Index sweeps = 1;           // largest number
+    bool knows_product = false;
+
+    Index blocks() const { return ceil_div(F.width, BLOCK_LANES<T>); }
+};
+
+// What a burst is told, and what it leaves for the next one.
+struct BurstState {
+    // The method
+    double progress = 0.0;  // sweeps end when one changes a block by less than this share of the first
+    bool extrapolates = false;
+    double growth = 1.0, cap_growth = 1.0, shrink = 1.0;
+    double beta = 0.0, last_beta = 0.0, cap = 1.0;
+    double judged = 0.0;        // the value before the last step
+    bool begun = false;         // there is a pair before extrapolation
+    std::vector<double> walls;  // of the coming iterations, relative to the mean Gram diagonal; none: F >= 0
+    bool clips = false;         // with the last wall, factors are clipped at zero
+    // X
+    double squared_norm = 0.0, size = 0.0;  // ||X||², ||X||
+    // The run
+    Index iteration = 0, most = 0;  // the coming one, and how many may be done
+    double seconds = 0.0;           // that they may take
+    Index interval = 0;             // iterations between KKT residuals; 0: none
+    bool keeps_all = true;          // any pair may be the best one, else those at powers of two
+    double best = 0.0;              // the smallest value so far
+    double lowest = 0.0;            // the last value that was progress, and its iteration
+    Index lowest_at = 0;
+    double precision = 0.0;
+    // What calls for a judgement
+    double least_value = 0.0;          // digits are lost below it, or it may be the last error
+    double tol = 0.0, tol_from = 1.0;  // KKT residual; it shrinks with errors below `tol_from`
+    Index patience = 0;                // iterations without progress
+    Index evening = 0;                 // every so many iterations: column norms that are far apart
+    double apart = 0.0;                // by this factor, squared
+    // What happened
+    Index passes = 0;
+    double measuring = 0.0;  // seconds
+    std::vector<double> values, residuals, times;
+    std::vector<Index> passed;
+};
+
+// squares[k] = sum of squares of the projected gradient of component k, D = F G - B, over the lanes of a block.
+template <class T>
+void projected_squares(const Block<T>& F, const Block<T>& B, const Rows<const T>& G, double* squares) {
+    const Index r = G.count;
+    std::fill_n(squares, r, 0.0);
+    for (Index s = 0; s < F.strips(); ++s)
+        with_constant<STRIP>(F.vectors(s), [&](auto V) {
+            constexpr Index lanes = V() * LANES<T>;
+            for (Index k = 0; k < r; k += PANEL)
+                with_constant<PANEL>(r - k, [&](auto P) {
+                    auto descent = Tile<T, P(), V()>::read(B.strip(s) + k * lanes, lanes);  // becomes -D
+                    descent.template add<true>(G[0] + k, 1, G.stride, F.strip(s), lanes, r);
+                    for (int p = 0; p < P(); ++p) {
+                        Vector<T> total{};
+                        for (int v = 0; v < V(); ++v) {
+                            const Vector<T> f = load(F.strip(s) + (k + p) * lanes + v * LANES<T>);
+                            const Vector<T> d = f > Vector<T>{} ? descent.at[p][v] : positive<T>(descent.at[p][v]);
+                            total += d * d;
+                        }
+                        squares[k + p] += static_cast<double>(sum<T>(total));
+                    }
+                });
+        });
+}
+
+template <class T>
+class Burst {
+  public:
+    BurstHalf<T> halves[2];
+    BurstState state;
+
+    // Before the threads begin.
+    void prepare(int threads) {
+        gate_.expect(threads);
+        for (int side : {0, 1}) {
+            const auto blocks = static_cast<std::size_t>(halves[side].blocks());
+            const auto r = static_cast<std::size_t>(halves[side].F.count);
+            grams_[side].resize(blocks * r * r);
+            squares_[side].resize(blocks * r);
+            crosses_[side].resize(blocks);
+        }
+        state.values.clear();
+        state.residuals.clear();
+        state.times.clear();
+        state.passed.clear();
+        state.measuring = 0.0;
+        began_ = Clock::now();
+        going_ = true;
+        next_ = 0;
+    }
+
+    // What every thread does.
+    void work(int thread) {
+        Scratch mine(thread, halves[0].F.count);
+        for (int side : {0, 1})
+            round(mine, side, [&](Index, Index first, Index width) {
+                halves[1 - side].X->changed(first, width, as_const(halves[side].F));
+            });
+        if (!halves[0].knows_product && !halves[1].knows_product) multiply(mine, 0);
+        measure_cross(mine, halves[0].knows_product ? 0 : 1);
+        while (true) {
+            const bool measured = state.interval > 0 && state.iteration % state.interval == 0;
+            if (measured) measure_gradients(mine);
+            if (thread == 0) decide(measured);
+            gate_.pass();
+            if (!going_) return;
+            if (restarts_) restore(mine);
+            step(mine, 0);
+            step(mine, 1);
+        }
+    }
+
+  private:
+    using Clock = std::chrono::steady_clock;
+
+    struct Scratch {
+        Scratch(int thread, Index r) : thread(thread), work(r), right(r), skip(r) {}
+        const int thread;
+        Block<T> work, right;
+        const Space<bool> skip;  // none
+    };
+
+    // The blocks of one side, each taken by the thread that comes first. When all are done, one thread does what comes
+    // `after` them, and then all go on.
+    template <class Body, class After>
+    void round(const Scratch& mine, int side, Body&& body, After&& after) {
+        const Index count = halves[side].blocks(), n = halves[side].F.width;
+        for (Index b = next_.fetch_add(1); b < count; b = next_.fetch_add(1))
+            body(b, b * BLOCK_LANES<T>, std::min(BLOCK_LANES<T>, n - b * BLOCK_LANES<T>));
+        gate_.pass();
+        if (mine.thread == 0) {
+            next_ = 0;
+            after();
+        }
+        gate_.pass();
+    }
+
+    template <class Body>
+    void round(const Scratch& mine, int side, Body&& body) {
+        round(mine, side, body, [] {});
+    }
+
+    void multiply(const Scratch& mine, int side) {
+        BurstHalf<T>& half = halves[side];
+        round(
+            mine, side,
+            [&](Index, Index first, Index width) {
+                half.X->multiply(first, width, as_const(halves[1 - side].F), half.product);
+            },
+            [&] {
+                half.knows_product = true;
+                ++state.passes;
+            });
+    }
+
+    // <X C, F>, where the product is known.
+    void measure_cross(const Scratch& mine, int side) {
+        const BurstHalf<T>& half = halves[side];
+        round(
+            mine, side, [&](Index b, Index first, Index width) { cross(side, b) = inner(half, first, width); },
+            [&] { add_crosses(side); });
+    }
+
+    static double inner(const BurstHalf<T>& half, Index first, Index width) {
+        double total = 0.0;
+        for (Index k = 0; k < half.F.count; ++k)
+            total += dot_in_double(half.product[k] + first, half.F[k] + first, width);
+        return total;
+    }
+
+    double& cross(int side, Index block) { return crosses_[side][static_cast<std::size_t>(block)]; }
+
+    void add_crosses(int side) {
+        cross_ = 0.0;
+        for (const double part : crosses_[side]) cross_ += part;
+    }
+
+    void measure_gradients(Scratch& mine) {
+        const auto began = Clock::now();
+        for (int side : {0, 1})
+            if (!halves[side].knows_product) multiply(mine, side);
+        for (int side : {0, 1}) {
+            const BurstHalf<T>& half = halves[side];
+            round(mine, side, [&](Index b, Index first, Index width) {
+                mine.work.load(as_const(half.F), first, width);
+                mine.right.load(as_const(half.product), first, width);
+                projected_squares(mine.work, mine.right, as_const(halves[1 - side].gram),
+                                  squares_[side].data() + b * half.F.count);
+            });
+        }
+        if (mine.thread == 0) state.measuring += seconds_since(began);
+    }
+
+    static double seconds_since(Clock::time_point then) {
+        return std::chrono::duration<double>(Clock::now() - then).count();
+    }
+
+    double value() const {
+        const Index r = halves[0].F.count;
+        double grams = 0.0;
+        for (Index k = 0; k < r; ++k) grams += dot_in_double(halves[0].gram[k], halves[1].gram[k], r);
+        return 0.5 * (state.squared_norm - 2.0 * cross_ + grams);
+    }
+
+    // The scale-free norm of the projected gradient at columns of equal norm, as State.kkt defines it.
+    double kkt() const {
+        const auto balancing = [&](double own, double other) {
+            if (!(other > 0.0)) return 0.0;
+            return (own > 0.0 ? own : state.size / other) / other;
+        };
+        double sum = 0.0;
+        const Index r = halves[0].F.count;
+        for (Index k = 0; k < r; ++k) {
+            const double u = std::sqrt(static_cast<double>(halves[0].gram[k][k]));
+            const double v = std::sqrt(static_cast<double>(halves[1].gram[k][k]));
+            for (int side : {0, 1}) {
+                double squares = 0.0;
+                for (Index b = 0; b < halves[side].blocks(); ++b)
+                    squares += squares_[side][static_cast<std::size_t>(b * r + k)];
+                sum += squares * (side == 0 ? balancing(u, v) : balancing(v, u));
+            }
+        }
+        return std::sqrt(sum) / (state.size * std::sqrt(state.size));
+    }
+
+    bool far_apart() const {
+        for (Index k = 0; k < halves[0].F.count; ++k) {
+            const auto u = static_cast<double>(halves[0].gram[k][k]), v = static_cast<double>(halves[1].gram[k][k]);
+            if (!(u <= state.apart * v && v <= state.apart * u)) return true;
+        }
+        return false;
+    }
+
+    // By one thread: is this iteration one for the caller to judge? If not, it is recorded, and the next step planned.
+    void decide(bool measured) {
+        const double now = value(), residual = measured ? kkt() : std::numeric_limits<double>::quiet_NaN();
+        const double seconds = seconds_since(began_);
+        const double error = std::sqrt(2.0 * std::max(now, 0.0));
+        const bool falls = now < state.lowest * (1.0 - 8.0 * state.precision);
+        const Index quiet = falls ? 0 : state.iteration - state.lowest_at;
+        const bool due = !std::isfinite(now) || now <= state.least_value || quiet >= state.patience ||
+                         (measured && residual <= state.tol * std::min(1.0, error / state.tol_from)) ||
+                         (state.evening > 0 && state.iteration % state.evening == 0 && far_apart());
+        const std::size_t done = state.values.size();
+        going_ = !due && static_cast<Index>(done) < state.most && seconds < state.seconds &&
+                 (state.walls.empty() || done < state.walls.size());
+        if (!going_) return;
+        if (falls) {
+            state.lowest = now;
+            state.lowest_at = state.iteration;
+        }
+        state.values.push_back(now);
+        state.residuals.push_back(residual);
+        state.times.push_back(seconds - state.measuring);
+        state.passed.push_back(state.passes);
+        keeps_ = now < state.best && (state.keeps_all || (state.iteration & (state.iteration - 1)) == 0);
+        if (keeps_) state.best = now;
+        begins_ = state.extrapolates && !state.begun;
+        restarts_ = state.extrapolates && state.begun && now > state.judged;
+        state.begun = state.begun || begins_;
+        if (restarts_) {
+            state.cap = state.last_beta;
+            state.beta /= state.shrink;
+        } else if (!begins_) {
+            state.last_beta = state.beta;
+            state.beta = std::min(state.cap, state.growth * state.beta);
+            state.cap = std::min(1.0, state.cap_growth * state.cap);
+        }
+        state.judged = now;
+    }
+
+    // Back to the pair before extrapolation.
+    void restore(Scratch& mine) {
+        for (int side : {0, 1}) {
+            BurstHalf<T>& half = halves[side];
+            round(
+                mine, side,
+                [&](Index b, Index first, Index width) {
+                    mine.work.load(as_const(half.plain), first, width);
+                    mine.work.store(half.F, first);
+                    halves[1 - side].X->changed(first, width, as_const(half.F));
+                    add_to_gram(side, b, mine.work);
+                },
+                [&] {
+                    finish_gram(side);
+                    halves[1 - side].knows_product = false;
+                });
+        }
+    }
+
+    void step(Scratch& mine, int side) {
+        BurstHalf<T>&half = halves[side], &other = halves[1 - side];
+        const Rows<const T> G = as_const(other.gram);
+        const SweepOptions how{wall(G), half.sweeps, state.progress};
+        const Components<T> of(G, how.wall, mine.skip.get());
+        const bool clips = state.clips && state.values.size() == state.walls.size();
+        const bool multiplies = !half.knows_product;
+        const auto body = [&](Index b, Index first, Index width) {
+            if (multiplies) half.X->multiply(first, width, as_const(other.F), half.product);
+            mine.work.load(as_const(half.F), first, width);
+            if (keeps_) mine.work.store(half.best, first);
+            if (begins_) mine.work.store(half.plain, first);
+            mine.right.load(as_const(half.product), first, width);
+            sweep_block(mine.work, mine.right, of, how);
+            if (state.extrapolates || clips)
+                mine.work.each_piece([&](Index k, Index lane, T* here, Index count, Index) {
+                    if (clips)
+                        std::transform(here, here + count, here, [](T f) { return f > T(0) ? f : T(0); });
+                    else
+                        extrapolate_line(here, half.plain[k] + first + lane, count, static_cast<T>(state.beta));
+                });
+            mine.work.store(half.F, first);
+            other.X->changed(first, width, as_const(half.F));
+            add_to_gram(side, b, mine.work);
+            if (side == 1) cross(side, b) = inner(half, first, width);
+        };
+        round(mine, side, body, [&] {
+            finish_gram(side);
+            half.knows_product = true;
+            other.knows_product = false;
+            state.passes += multiplies;
+            if (side == 0) return;
+            add_crosses(side);
+            ++state.iteration;
+        });
+    }
+
+    double wall(const Rows<const T>& G) const {
+        if (state.walls.empty()) return std::numeric_limits<double>::infinity();
+        double sum = 0.0;
+        for (Index k = 0; k < G.count; ++k) sum += static_cast<double>(G[k][k]);
+        return state.walls[state.values.size() - 1] * sum / static_cast<double>(G.count);
+    }
+
+    void add_to_gram(int side, Index block, const Block<T>& work) {
+        const Index r = work.components();
+        const Rows<T> part{grams_[side].data() + block * r * r, r, r, r};
+        std::fill_n(part.data, r * r, T(0));
+        add_inner<T, true>(work, work, part);
+    }
+
+    void finish_gram(int side) {
+        const BurstHalf<T>& half = halves[side];
+        const Index r = half.F.count;
+        for (Index i = 0; i < r; ++i) {
+            T* line = half.gram[i];
+            std::fill_n(line, i + 1, T(0));
+            for (Index b = 0; b < half.blocks(); ++b) {
+                const T* part = grams_[side].data() + (b * r + i) * r;
+                for (Index k = 0; k <= i; ++k) line[k] += part[k];
+            }
+            for (Index k = 0; k < i; ++k) half.gram[k][i] = line[k];
+        }
+    }
+
+    Gate gate_;
+    std::atomic<Index> next_{0};
+    Clock::time_point began_;
+    bool going_ = true, keeps_ = false, begins_ = false, restarts_ = false;
+    double cross_ = 0.0;
+    std::vector<T> grams_[2];
+    std::vector<double> crosses_[2], squares_[2];
+};
+
+}  // namespace ENMF_MODULE
+}  // namespace enmf

@@ -1,0 +1,134 @@
+// Loops along a line of numbers. Their sums are spread over a few vectors, so that an addition need not wait for the
+// one before it; what is left at the end of a line is added by ever shorter vectors.
+#pragma once
+
+#include <type_traits>
+#include <utility>
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
+#include "vectors.h"
+
+namespace enmf {
+
+// W numbers: as many as a vector holds, or a smaller power of two.
+template <class T, Index W>
+struct PackOf {
+    typedef T type __attribute__((vector_size(static_cast<std::size_t>(W) * sizeof(T))));
+};
+
+template <class T, Index W>
+using Pack = typename PackOf<T, W>::type;
+
+template <class T, Index W>
+inline Pack<T, W> load_pack(const T* from) {
+    Pack<T, W> v;
+    std::memcpy(&v, from, sizeof v);
+    return v;
+}
+
+template <class P>
+constexpr Index LANES_OF = sizeof(P) / sizeof(P{}[0]);
+
+// The first (0) or the second (1) half of a pack.
+template <Index WHICH, class P, std::size_t... I>
+inline auto half(P v, std::index_sequence<I...>) {
+    return __builtin_shufflevector(v, v, (WHICH * sizeof...(I) + I)...);
+}
+
+template <Index WHICH, class P>
+inline auto half(P v) {
+    return half<WHICH>(v, std::make_index_sequence<LANES_OF<P> / 2>());
+}
+
+// The sum of all lanes.
+template <class P>
+inline auto sum_pack(P v) {
+    if constexpr (LANES_OF<P> == 1)
+        return v[0];
+    else
+        return sum_pack(half<0>(v) + half<1>(v));
+}
+
+// A pack in double precision.
+template <class P>
+inline auto widen(P v) {
+#if defined(__AVX512F__)  // GCC 12 would convert the halves
+    if constexpr (std::is_same_v<P, Pack<float, 8>>) return static_cast<Pack<double, 8>>(_mm512_maskz_cvtps_pd(0xff, v));
+#endif
+    return __builtin_convertvector(v, Pack<double, LANES_OF<P>>);
+}
+
+// Part 0, 1, ... of a vector in double precision; a vector of floats has two.
+template <class T>
+constexpr int PARTS = static_cast<int>(sizeof(double) / sizeof(T));
+
+template <int PART, class T>
+inline Vector<double> widen_part(Vector<T> v) {
+    if constexpr (PARTS<T> == 1)
+        return v;
+    else
+        return widen(half<PART>(v));
+}
+
+// The sum of term(i, width): `width` numbers from number i on, as a Pack of T; lanes W are the most it gives at once.
+template <class T, Index W, class Term>
+inline T sum_rest(Index i, Index n, const Term& term) {
+    T total = 0;
+    if constexpr (W > 1) total = sum_rest<T, W / 2>(i + (n - i >= W ? W : 0), n, term);
+    if (n - i >= W) total += sum_pack(term(i, std::integral_constant<Index, W>()));
+    return total;
+}
+
+template <class T, class Term>
+inline T sum_terms(Index n, const Term& term) {
+    constexpr Index L = LANES<T>;
+    constexpr std::integral_constant<Index, L> whole;
+    Index i = 0;
+    T total = 0;
+    if (n >= L) {
+        Vector<T> sums[4] = {};
+        for (; i + 4 * L <= n; i += 4 * L)
+            for (Index v = 0; v < 4; ++v) sums[v] += term(i + v * L, whole);
+        for (Index v = 0; i + L <= n; i += L, ++v) sums[v] += term(i, whole);
+        total = sum_pack((sums[0] + sums[1]) + (sums[2] + sums[3]));
+    }
+    return i < n ? total + sum_rest<T, L / 2>(i, n, term) : total;
+}
+
+// a . b
+template <class T>
+inline T dot(const T* a, const T* b, Index n) {
+    return sum_terms<T>(n, [=]<Index W>(Index i, std::integral_constant<Index, W>) {
+        return load_pack<T, W>(a + i) * load_pack<T, W>(b + i);
+    });
+}
+
+// a . a, in double precision
+template <class T>
+inline double squared_norm(const T* a, Index n) {
+    return sum_terms<double>(n, [=]<Index W>(Index i, std::integral_constant<Index, W>) {
+        const auto value = widen(load_pack<T, W>(a + i));
+        return value * value;
+    });
+}
+
+// a . b, in double precision
+template <class T>
+inline double dot_in_double(const T* a, const T* b, Index n) {
+    return sum_terms<double>(n, [=]<Index W>(Index i, std::integral_constant<Index, W>) {
+        return widen(load_pack<T, W>(a + i)) * widen(load_pack<T, W>(b + i));
+    });
+}
+
+// The sum of a line, in double precision
+template <class T>
+inline double total(const T* a, Index n) {
+    return sum_terms<double>(n, [=]<Index W>(Index i, std::integral_constant<Index, W>) {
+        return widen(load_pack<T, W>(a + i));
+    });
+}
+
+}  // namespace enmf
