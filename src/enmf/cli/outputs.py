@@ -193,8 +193,8 @@ def versions() -> dict[str, str]:
 
     from enmf import __version__, kernels
 
-    level = kernels.chosen()
-    found = {"enmf": __version__, "kernels": f"{level}, {kernels.load(level).COMPILER}"}
+    compiler = kernels.load(kernels.level).COMPILER
+    found = {"enmf": __version__, "kernels": f"{kernels.level}, {compiler}"}
     found |= {"python": platform.python_version(), "system": platform.platform()}
     for name in ("numpy", "scipy", "scikit-learn", "numba", "pandas", "pyarrow", "anndata", "matplotlib"):
         try:

@@ -24,11 +24,6 @@ def available() -> tuple[str, ...]:
     return LEVELS[: _baseline.best_level() + 1]
 
 
-def chosen() -> str:
-    """The instruction set in use: the best one, or the one that ENMF_KERNELS names."""
-    return os.environ.get("ENMF_KERNELS") or available()[-1]
-
-
 def load(level: str) -> ModuleType:
     """The kernels for an instruction set."""
     if level not in available():

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from enmf.kernels import available, chosen, load
+from enmf.kernels import available, level, load
 
 
 def main() -> None:
-    try:
-        compiled = load(chosen())
-    except ImportError as problem:
-        raise SystemExit(str(problem)) from None
-    print(f"in use     {chosen()}")
+    print(f"in use     {level}")
     print(f"available  {', '.join(available())}")
-    print(f"compiler   {compiled.COMPILER}")
+    print(f"compiler   {load(level).COMPILER}")
     print("The environment variable ENMF_KERNELS chooses another one.")
 
 
