@@ -5,7 +5,7 @@ PLAIN = contract estimators cli validation fuzz
 SEEDS ?= 0:10000
 JOBS ?= 2
 
-.PHONY: demo test test-extras test-plain lint fuzz promises robustness paper clean
+.PHONY: demo test test-extras test-plain lint fuzz promises robustness paper wheel sanitize clean
 
 demo: .venv/ready
 	.venv/bin/python -m enmf demo
@@ -15,7 +15,7 @@ test: lint test-extras test-plain
 test-extras: .venv/ready
 	.venv/bin/python -m pytest -n auto -q --doctest-modules tests src/enmf
 
-# what must not need any extra; compiled kernels are found beside the source, where the tests above have left them
+# what must not need any extra, with the package as `pip install` leaves it
 test-plain: .venv-plain/ready
 	.venv-plain/bin/python -m pytest -n auto -q $(PLAIN:%=tests/test_%.py)
 
@@ -39,17 +39,58 @@ robustness: .venv/ready
 paper: .venv/ready
 	.venv/bin/python benchmarks/reproduce.py all --size small --docs docs/paper.md
 
-.venv/ready: pyproject.toml
-	$(PYTHON) -m venv .venv
-	.venv/bin/python $(PIP) -e '.[dev]'
-	touch .venv/ready
+# dist/: the sdist, and a wheel made from it alone; then fits in an environment that has nothing else
+wheel: .venv/ready
+	rm -rf dist build/empty
+	.venv/bin/python -m build
+	$(PYTHON) -m venv build/empty
+	build/empty/bin/python $(PIP) dist/*.whl
+	cd / && $(CURDIR)/build/empty/bin/python -I $(CURDIR)/tests/smoke.py
 
-# the same versions as in .venv, numba's above all: another one would compile every kernel anew
-.venv-plain/ready: .venv/ready
+# the tests of the kernels with GCC's AddressSanitizer and UndefinedBehaviorSanitizer, on a package of its own
+sanitize: .venv-plain/ready
+	rm -rf build/sanitize/package
+	CXX=g++ .venv/bin/python $(PIP) --no-build-isolation --no-deps --target build/sanitize/package . \
+	  -C build-dir=build/sanitize/cmake -C cmake.build-type=RelWithDebInfo \
+	  -C cmake.define.ENMF_SANITIZE=ON -C cmake.define.ENMF_WERROR=ON
+	export LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libubsan.so)" \
+	  ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYTHONPATH=build/sanitize/package && \
+	.venv-plain/bin/python -c 'from enmf.kernels import _baseline as k; assert "sanitize" in k.__file__, k.__file__' && \
+	.venv-plain/bin/python -m pytest -q -s tests/kernels
+
+# ---------------------------------------------------------------- what has changed is compiled and installed again
+
+KERNELS = CMakeLists.txt $(wildcard src/kernels/*)
+PACKAGE = $(shell find src/enmf -type f ! -path '*/__pycache__/*')
+
+# what pyproject.toml asks for, and CMake and Ninja where the machine has none
+.venv/tools: pyproject.toml
+	$(PYTHON) -m venv .venv
+	.venv/bin/python -c 'import tomllib; \
+	  print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' > .venv/tools.txt
+	.venv/bin/python $(PIP) -r .venv/tools.txt
+	.venv/bin/python -c 'from scikit_build_core.build import get_requires_for_build_editable as more; \
+	  print(*more(), sep="\n")' > .venv/tools.txt
+	.venv/bin/python $(PIP) -r .venv/tools.txt
+	touch $@
+
+.venv/ready: .venv/tools $(KERNELS)
+	.venv/bin/python $(PIP) --no-build-isolation -e '.[dev]'
+	touch $@
+
+build/wheel/ready: .venv/ready $(PACKAGE) README.md LICENSE
+	rm -rf build/wheel
+	.venv/bin/python -m pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w build/wheel .
+	touch $@
+
+# the same versions as in .venv
+.venv-plain/ready: build/wheel/ready
 	$(PYTHON) -m venv .venv-plain
 	.venv/bin/python -m pip freeze --exclude-editable > .venv-plain/versions.txt
-	.venv-plain/bin/python $(PIP) -c .venv-plain/versions.txt -e . pytest pytest-xdist hypothesis
-	touch .venv-plain/ready
+	.venv-plain/bin/python -m pip uninstall -qq -y enmf
+	.venv-plain/bin/python $(PIP) -c .venv-plain/versions.txt build/wheel/*.whl pytest pytest-xdist hypothesis
+	touch $@
 
 clean:
 	rm -rf .venv .venv-plain build dist
+	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +

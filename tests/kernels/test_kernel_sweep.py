@@ -64,7 +64,7 @@ def test_what_does_not_fit_is_refused(kernels):
     F, G, B = problem(20, 4, np.float64, 0)
     skip = np.zeros(4, dtype=bool)
     sweep = kernels.sweep.sweep
-    with pytest.raises(ValueError, match="share memory|shares memory"):
+    with pytest.raises(ValueError, match=r"share memory|shares memory"):
         sweep(0, 20, F, F, G, np.inf, 1, 0.0, skip)
     with pytest.raises(TypeError, match="B has to be float64, and is float32"):
         sweep(0, 20, F, B.astype(np.float32), G, np.inf, 1, 0.0, skip)

@@ -187,13 +187,15 @@ def _command() -> str:
 
 
 def versions() -> dict[str, str]:
-    """The versions that determine a result, and the optional packages."""
+    """The versions that determine a result, the instruction set of the kernels, and the optional packages."""
     import platform
     from importlib.metadata import PackageNotFoundError, version
 
-    from enmf import __version__
+    from enmf import __version__, kernels
 
-    found = {"enmf": __version__, "python": platform.python_version(), "system": platform.platform()}
+    compiler = kernels.load(kernels.level).COMPILER
+    found = {"enmf": __version__, "kernels": f"{kernels.level}, {compiler}"}
+    found |= {"python": platform.python_version(), "system": platform.platform()}
     for name in ("numpy", "scipy", "scikit-learn", "numba", "pandas", "pyarrow", "anndata", "matplotlib"):
         try:
             found[name] = version(name)
