@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -49,7 +50,9 @@ class Array {
     Array(const Array&) = delete;
     Array& operator=(const Array&) = delete;
     Array& operator=(Array&&) = delete;
-    Array(Array&& other) noexcept : buffer_(other.buffer_), kind_(other.kind_) { other.buffer_.obj = nullptr; }
+    Array(Array&& other) noexcept : buffer_(other.buffer_), copy_(std::move(other.copy_)), kind_(other.kind_) {
+        other.buffer_.obj = nullptr;
+    }
     ~Array() {
         if (buffer_.obj) PyBuffer_Release(&buffer_);
     }
@@ -106,12 +109,15 @@ class Array {
   private:
     template <class T>
     T* data() const {
-        return static_cast<T*>(buffer_.buf);
+        return reinterpret_cast<T*>(copy_ ? copy_.get() : static_cast<char*>(buffer_.buf));
     }
 
     template <class T>
     Index stride(int axis) const {
-        return buffer_.strides[axis] / static_cast<Index>(sizeof(T));
+        if (!copy_) return buffer_.strides[axis] / static_cast<Index>(sizeof(T));
+        Index step = 1;
+        for (int inner = axis + 1; inner < buffer_.ndim; ++inner) step *= buffer_.shape[inner];
+        return step;
     }
 
     template <class T>
@@ -127,7 +133,11 @@ class Array {
         for (int axis = 0; axis < dimensions; ++axis)
             if (extent(axis) > 1 && (buffer_.strides[axis] < 0 || buffer_.strides[axis] % buffer_.itemsize != 0))
                 fail("has strides that go backwards or between numbers");
-        if (reinterpret_cast<std::uintptr_t>(buffer_.buf) % alignof(T) != 0) fail("is not aligned");
+        if (reinterpret_cast<std::uintptr_t>(buffer_.buf) % alignof(T) == 0) return;
+        if (!std::is_const_v<T>) fail("is not aligned");
+        // numbers that came from another process or a file may lie anywhere
+        copy_ = std::make_unique<char[]>(static_cast<std::size_t>(buffer_.len));
+        PyBuffer_ToContiguous(copy_.get(), &buffer_, buffer_.len, 'C');
     }
 
     std::pair<const char*, const char*> span() const {
@@ -142,6 +152,7 @@ class Array {
     }
 
     Py_buffer buffer_{};
+    mutable std::unique_ptr<char[]> copy_;
     Kind kind_ = Kind::other;
 };
 

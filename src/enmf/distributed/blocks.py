@@ -59,7 +59,7 @@ def as_block(raw: Any) -> Any:
         return block
     if np.ma.isMaskedArray(raw) and np.ma.is_masked(raw):
         raise ValueError(f"a block of X has {np.ma.count_masked(raw)} masked entries. Fill them first: X.filled(...)")
-    block = np.asarray(raw)
+    block = np.require(raw, requirements="A")  # as it came from another process or a file, it may not be aligned
     if block.ndim != 2:
         raise ValueError(f"a block of X must have 2 dimensions, got shape {block.shape}")
     return block if block.flags.c_contiguous or block.flags.f_contiguous else np.ascontiguousarray(block)

@@ -56,5 +56,5 @@ def _least_squares(G: np.ndarray, B: np.ndarray, sweeps: int, share: float) -> n
     inverse = np.linalg.inv(G.astype(np.float64) + ridge * np.eye(r)).astype(B.dtype)  # few digits: sweeps follow
     F = matmul(np.asfortranarray(B), inverse)
     np.maximum(F, 0, out=F)
-    coordinate_sweeps(F, G, B, Sweep(sweeps))
+    coordinate_sweeps(F, G.astype(B.dtype, copy=False), B, Sweep(sweeps))  # the core may be in single precision
     return F
