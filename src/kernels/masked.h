@@ -280,9 +280,9 @@ void masked_solve(Index start, Index stop, const RowProblems<double, W, I>& of, 
 template <class T, class W, class I>
 void residual_times(Index start, Index stop, const Entries<W, I>& entries, const Rows<const T>& F,
                     const Rows<const T>& C, const Rows<const T>& D, const Rows<T>& out, double* errors) {
-    const Index r = F.width, whole = r / LANES<T>;
+    const Index r = F.width, vectors = ceil_div(r, LANES<T>);
     const Part<T> rest(r % LANES<T>);
-    const Space<T> sums(padded(r, LANES<T>)), residuals(MOST_GATHERED);
+    const Space<T> sums(vectors * LANES<T>), residuals(MOST_GATHERED);
     for (Index i = start; i < stop; ++i) {
         const Index last = entries.indptr[i + 1];
         const bool based = entries.from_base[i];
@@ -290,27 +290,28 @@ void residual_times(Index start, Index stop, const Entries<W, I>& entries, const
         std::fill_n(sums.get(), sums.size(), T(0));
         for (Index e = entries.indptr[i]; e < last; e += MOST_GATHERED) {
             const Index count = std::min(MOST_GATHERED, last - e);
-            const I* columns = entries.indices + e;
+            const auto column = [&](Index q) { return static_cast<Index>(entries.indices[e + q]); };
+            dots<T>(count, r, residuals.get(), [&](Index) { return F[i]; }, [&](Index q) { return C[column(q)]; });
             for (Index q = 0; q < count; ++q) {
-                const T p = dot(F[i], C[static_cast<Index>(columns[q])], r);
                 const T a = static_cast<T>(entries.weights[e + q]), t = static_cast<T>(entries.targets[e + q]);
-                const T d = t - a * p;
+                const T p = residuals[q], d = t - a * p;
                 residuals[q] = d;
                 error += based ? static_cast<double>(a * p * p - 2 * t * p)
                                : static_cast<double>(d) * static_cast<double>(d) / static_cast<double>(a);
             }
-            for (Index v = 0; v < whole; v += STRIP)
-                with_constant<STRIP>(whole - v, [&](auto V) {
+            for (Index v = 0; v < vectors; v += STRIP)
+                with_constant<STRIP>(vectors - v, [&](auto V) {
+                    const bool partly = v + V() == vectors && !rest.none();
                     auto tile = Tile<T, 1, V()>::read(sums.get() + v * LANES<T>, 0);
-                    for (Index q = 0; q < count; ++q)
-                        tile.add(&residuals[q], 0, 0, D[static_cast<Index>(columns[q])] + v * LANES<T>, 0, 1);
+                    for (Index q = 0; q < count; ++q) {
+                        const T* line = D[column(q)] + v * LANES<T>;
+                        const Vector<T> d = all(residuals[q]);
+                        for (int w = 0; w < V() - 1; ++w) tile.at[0][w] += d * load(line + w * LANES<T>);
+                        line += (V() - 1) * LANES<T>;
+                        tile.at[0][V() - 1] += d * (partly ? rest.load(line) : load(line));
+                    }
                     tile.write(sums.get() + v * LANES<T>, 0);
                 });
-            if (rest.none()) continue;
-            auto sum = load(sums.get() + whole * LANES<T>);
-            for (Index q = 0; q < count; ++q)
-                sum += all(residuals[q]) * rest.load(D[static_cast<Index>(columns[q])] + whole * LANES<T>);
-            store(sums.get() + whole * LANES<T>, sum);
         }
         errors[i] = error;
         for (Index k = 0; k < r; ++k) out[k][i] = sums[k];
@@ -321,8 +322,9 @@ void residual_times(Index start, Index stop, const Entries<W, I>& entries, const
 template <class T, class I>
 void pair_products(Index start, Index stop, const I* rows, const I* columns, const Rows<const T>& U,
                    const Rows<const T>& V, T* out) {
-    for (Index e = start; e < stop; ++e)
-        out[e] = dot(U[static_cast<Index>(rows[e])], V[static_cast<Index>(columns[e])], U.width);
+    const auto left = [&](Index q) { return U[static_cast<Index>(rows[start + q])]; };
+    const auto right = [&](Index q) { return V[static_cast<Index>(columns[start + q])]; };
+    dots<T>(stop - start, U.width, out + start, left, right);
 }
 
 }  // namespace enmf
