@@ -1,5 +1,7 @@
 """The slow, obvious twin of every kernel, in plain NumPy and with the kernel's meaning, not its layout."""
 
+import itertools
+
 import numpy as np
 
 
