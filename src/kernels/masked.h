@@ -20,8 +20,7 @@
 
 namespace enmf {
 
-constexpr Index GATHERED_BYTES = 24 * 1024;  // of lines that are gathered before they are summed: they stay in the cache
-constexpr Index MOST_GATHERED = 64;
+constexpr Index GATHERED = 64;      // entries of a row whose lines are copied together before they are summed
 constexpr double CANCELLED = 64.0;  // a diagonal entry of G0 that has shrunk to this many rounding units counts as zero
 
 // The stored entries. Weights and targets may have less precision than the factors.
@@ -50,8 +49,7 @@ class NormalEquations {
   public:
     explicit NormalEquations(Index r)
         : r_(r), stride_(padded(r, LANES<T>)), per_entry_(stride_ + LANES<T>),
-          at_once_(std::clamp<Index>(GATHERED_BYTES / (bytes(stride_) + bytes(per_entry_)), 8, MOST_GATHERED)),
-          lines_((r + 1) * stride_), gathered_(at_once_ * stride_), coefficients_(at_once_ * per_entry_) {}
+          lines_((r + 1) * stride_), gathered_(GATHERED * stride_), coefficients_(GATHERED * per_entry_) {}
 
     T* operator[](Index k) const { return lines_.get() + k * stride_; }  // row k of G, padded with zeros
     T* right() const { return (*this)[r_]; }
@@ -67,8 +65,8 @@ class NormalEquations {
             right()[k] = of.B0[k][i];
         }
         const Index last = entries.indptr[i + 1];
-        for (Index e = entries.indptr[i]; e < last; e += at_once_) {
-            const Index count = std::min(at_once_, last - e);
+        for (Index e = entries.indptr[i]; e < last; e += GATHERED) {
+            const Index count = std::min(GATHERED, last - e);
             gather(entries, of.C, e, count);
             add_products(count);
         }
@@ -82,8 +80,6 @@ class NormalEquations {
     }
 
   private:
-    static Index bytes(Index numbers) { return numbers * static_cast<Index>(sizeof(T)); }
-
     template <class W, class I>
     void gather(const Entries<W, I>& entries, const Rows<const T>& C, Index first, Index count) {
         const Index whole = r_ / LANES<T> * LANES<T>;
@@ -120,7 +116,7 @@ class NormalEquations {
             });
     }
 
-    const Index r_, stride_, per_entry_, at_once_;
+    const Index r_, stride_, per_entry_;
     Space<T> lines_, gathered_, coefficients_;
 };
 
@@ -163,13 +159,18 @@ class RowSweeps {
         T z[P], steps[P];
         double change = 0.0;
         bool any = false;
-        for (int p = 0; p < P; ++p) z[p] = G.right()[k + p] + G[k + p][k + p] * u[k + p];
+        for (int q = 0; q < P; ++q) {
+            T held = 0;  // old values, which give way to the new ones
+            for (int p = 0; p <= q; ++p) held += G[k + q][k + p] * u[k + p];
+            z[q] = G.right()[k + q] + held;
+        }
         for (int p = 0; p < P; ++p) {
-            const T before = u[k + p], up = up_[k + p], goal = z[p] * up;
-            T now = goal > T(0) ? goal : HARD ? T(0) : z[p] * down_[k + p];
-            if (up == T(0)) now = before;  // not determined
+            const T before = u[k + p], up = up_[k + p];
+            const T above = z[p] * up, below = HARD ? T(0) : z[p] * down_[k + p];
+            const T goal = above > below ? above : below;  // z >= 0: above; z < 0: below, as down <= up
+            const T now = up > T(0) ? goal : before;
+            for (int q = p + 1; q < P; ++q) z[q] -= now * G[k + q][k + p];
             const T step = now - before;
-            for (int q = p + 1; q < P; ++q) z[q] -= step * G[k + p][k + q];
             change += static_cast<double>(step) * static_cast<double>(step);
             any |= step != T(0);
             steps[p] = step;
@@ -282,14 +283,14 @@ void residual_times(Index start, Index stop, const Entries<W, I>& entries, const
                     const Rows<const T>& C, const Rows<const T>& D, const Rows<T>& out, double* errors) {
     const Index r = F.width, vectors = ceil_div(r, LANES<T>);
     const Part<T> rest(r % LANES<T>);
-    const Space<T> sums(vectors * LANES<T>), residuals(MOST_GATHERED);
+    const Space<T> sums(vectors * LANES<T>), residuals(GATHERED);
     for (Index i = start; i < stop; ++i) {
         const Index last = entries.indptr[i + 1];
         const bool based = entries.from_base[i];
         double error = 0.0;
         std::fill_n(sums.get(), sums.size(), T(0));
-        for (Index e = entries.indptr[i]; e < last; e += MOST_GATHERED) {
-            const Index count = std::min(MOST_GATHERED, last - e);
+        for (Index e = entries.indptr[i]; e < last; e += GATHERED) {
+            const Index count = std::min(GATHERED, last - e);
             const auto column = [&](Index q) { return static_cast<Index>(entries.indices[e + q]); };
             dots<T>(count, r, residuals.get(), [&](Index) { return F[i]; }, [&](Index q) { return C[column(q)]; });
             for (Index q = 0; q < count; ++q) {
