@@ -1,7 +1,7 @@
 """Cases for timing the kernels of row problems: masked, nnls, pivoting.
 
-Each case is (name, module, function, make): make(dtype) returns the arguments after start and stop, and stop. Arrays that
-a kernel writes to have to be copied before every call.
+Each case is (name, module, function, make): make(dtype) returns the arguments after start and stop, and stop. Arrays
+that a kernel writes to have to be copied before every call.
 """
 
 from __future__ import annotations

@@ -128,8 +128,8 @@ class RowSweeps {
 
     const Space<T> u;
 
-    // The right-hand side becomes the descent direction b - G u. A finite wall is soft, and relative to the mean diagonal
-    // of G.
+    // The right-hand side becomes the descent direction b - G u. A finite wall is soft, and relative to the mean
+    // diagonal of G.
     void begin(const NormalEquations<T>& G, double wall) {
         double diagonal = 0.0;
         for (Index k = 0; k < r_; ++k) diagonal += static_cast<double>(G[k][k]);
@@ -194,8 +194,9 @@ class RowSweeps {
     Space<T> up_, down_;  // 1 / G_kk, and 1 / (G_kk + wall); zero where the entries do not determine a component
 };
 
-// Up to `how.most` coordinate sweeps for the rows start..stop of F (r x n), in place. A row stops when a sweep changes it
-// by less than `how.progress` times the first. Components that the entries of the row do not determine stay unchanged.
+// Up to `how.most` coordinate sweeps for the rows start..stop of F (r x n), in place. A row stops when a sweep changes
+// it by less than `how.progress` times the first. Components that the entries of the row do not determine stay
+// unchanged.
 template <class T, class W, class I>
 void masked_sweep(Index start, Index stop, const RowProblems<T, W, I>& of, const Rows<T>& F, const SweepOptions& how) {
     const Index r = F.count;
@@ -276,8 +277,8 @@ void masked_solve(Index start, Index stop, const RowProblems<double, W, I>& of, 
 
 // out[:, i] = sum_e (t_e - a_e p_e) D_e with p_e = F_i . C_e, and what the entries add to the squared error.
 //
-// F is n x r, C and D are m x r, out is r x n. For a row of observed entries errors[i] is sum a (x - p)², accurate however
-// small; for a row with a base it is what the missing entries add to the error of the base.
+// F is n x r, C and D are m x r, out is r x n. For a row of observed entries errors[i] is sum a (x - p)², accurate
+// however small; for a row with a base it is what the missing entries add to the error of the base.
 template <class T, class W, class I>
 void residual_times(Index start, Index stop, const Entries<W, I>& entries, const Rows<const T>& F,
                     const Rows<const T>& C, const Rows<const T>& D, const Rows<T>& out, double* errors) {

@@ -14,7 +14,10 @@ WALLS = st.sampled_from([np.inf, 0.5])
 
 
 class Problem:
-    """Six rows: without entries, with one, with a base, with as many as in `widths`; factors have `dtype`, entries `own`."""
+    """Six rows: without entries, with one, with 30, and with `widths`; two of them may have a base.
+
+    Factors have `dtype`, entries have `own`.
+    """
 
     def __init__(self, r, dtype, own, index, seed, widths=(130, 64, 70), base=True):
         rng = np.random.default_rng(seed)
@@ -193,7 +196,7 @@ def test_what_cancels_is_not_determined(kernels):
     kernels.masked.sweep(
         0, 1, indptr, indices, a, t, np.array([True]), C, G0, B0, np.zeros(1, np.float32), F, np.inf, 3, 0.0
     )
-    assert (F == before).all()
+    assert (before == F).all()
 
 
 def test_a_strided_factor(kernels):
@@ -210,7 +213,7 @@ def test_a_strided_factor(kernels):
 
 def test_what_does_not_fit_is_refused(kernels):
     p = Problem(4, np.float64, np.float64, (np.int64, np.int32), 0)
-    names = "indptr indices weights targets from_base C G0 B0 ridge F".split()
+    names = ["indptr", "indices", "weights", "targets", "from_base", "C", "G0", "B0", "ridge", "F"]
 
     def sweep(start=0, stop=p.n, **other):
         arguments = {**dict(zip(names, p.arguments())), **other}

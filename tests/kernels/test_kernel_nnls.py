@@ -38,7 +38,13 @@ def start(r, n, kind, seed):
 
 
 @settings(max_examples=40, deadline=None)
-@given(r=st.integers(1, 6), n=st.integers(0, 4), kind=st.sampled_from(["random", "nonnegative"]), begin=STARTS, data=st.data())
+@given(
+    r=st.integers(1, 6),
+    n=st.integers(0, 4),
+    kind=st.sampled_from(["random", "nonnegative"]),
+    begin=STARTS,
+    data=st.data(),
+)
 def test_the_best_of_all_supports(kernels, r, n, kind, begin, data):
     seed = data.draw(st.integers(0, 10_000))
     G, B = problem(r, n, kind, seed)
