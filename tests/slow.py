@@ -1,5 +1,7 @@
 """The slow, obvious twin of every kernel, in plain NumPy and with the kernel's meaning, not its layout."""
 
+import itertools
+
 import numpy as np
 
 
@@ -246,3 +248,54 @@ def row_steps(U, G, B, fixed_step, steps, literal):
     for _ in range(steps):
         U = row_step(U, G, B, fixed_step, literal)
     return U
+def nnls(G, b):
+    """argmin over x >= 0 of 1/2 xᵀ G x - bᵀ x for a regular G: the best of the solutions on all supports."""
+    r = len(b)
+    best, least = np.zeros(r), 0.0
+    for support in itertools.product([False, True], repeat=r):
+        P = np.array(support, dtype=bool)
+        if not P.any():
+            continue
+        x = np.zeros(r)
+        x[P] = np.linalg.solve(G[np.ix_(P, P)], b[P])
+        value = 0.5 * x @ G @ x - b @ x
+        if (x >= 0).all() and value < least:
+            best, least = x, value
+    return best
+
+
+def nnls_violation(G, b, x):
+    """How far x is from the optimality conditions x >= 0, G x - b >= 0, x (G x - b) = 0, in units of the problem."""
+    D = G @ x - b
+    size = np.abs(b).max(initial=0.0) + np.abs(G).max(initial=0.0) * np.abs(x).max(initial=0.0)
+    violations = [0.0, *-x, *-D / (size or 1.0), *np.abs(D[x > 0]) / (size or 1.0)]
+    return max(violations)
+
+
+def on_passive_sets(G, B, passive):
+    """Least squares on the passive set of every row, and D = F G - B, which is 0 there."""
+    F, D = np.zeros_like(B), np.zeros_like(B)
+    for i, P in enumerate(passive):
+        F[i, P] = np.linalg.solve(G[np.ix_(P, P)], B[i, P])
+        D[i] = np.where(P, 0.0, F[i] @ G - B[i])
+    return F, D
+
+
+def row_problem(entries, C, G0=0.0, b0=0.0, ridge=0.0):
+    """Normal equations from the entries (column, a, t) of a row."""
+    r = C.shape[1]
+    G, b = ridge * np.eye(r) + G0, np.zeros(r) + b0
+    for j, a, t in entries:
+        G = G + a * np.outer(C[j], C[j])
+        b = b + t * C[j]
+    return G, b
+
+
+def residual_times(entries, f, C, D, based):
+    """sum_e (t - a p) D_e and what the entries add to the squared error, for one row f."""
+    out, error = np.zeros(D.shape[1]), 0.0
+    for j, a, t in entries:
+        p = f @ C[j]
+        out = out + (t - a * p) * D[j]
+        error += a * p * p - 2 * t * p if based else (t - a * p) ** 2 / a
+    return out, error

@@ -2,6 +2,7 @@
 // one before it; what is left at the end of a line is added by ever shorter vectors.
 #pragma once
 
+#include <algorithm>
 #include <type_traits>
 #include <utility>
 
@@ -134,6 +135,52 @@ inline double total(const T* a, Index n) {
     return sum_terms<double>(n, [=]<Index W>(Index i, std::integral_constant<Index, W>) {
         return widen(load_pack<T, W>(a + i));
     });
+}
+
+// Lanes at a distance of four are added up.
+template <int N, class Lanes>
+inline auto folded(Lanes v) {
+    if constexpr (N == 4)
+        return v;
+    else
+        return folded<N / 2>(half<0>(v) + half<1>(v));
+}
+
+// The sums of four vectors. Each is added up in the same order, whichever of the four it is.
+template <class T>
+inline void four_totals(const Vector<T> (&v)[4], T* totals) {
+    constexpr int N = static_cast<int>(LANES<T>);
+    if constexpr (N < 4) {
+        for (int q = 0; q < 4; ++q) totals[q] = sum<T>(v[q]);
+    } else {
+        constexpr auto lanes = std::make_index_sequence<static_cast<std::size_t>(N)>();
+        const auto sums = merged<T, 2>(merged<T, 1>(v[0], v[1], lanes), merged<T, 1>(v[2], v[3], lanes), lanes);
+        const auto four = folded<N>(sums);
+        std::memcpy(totals, &four, sizeof four);
+    }
+}
+
+// products[q] = left(q) . right(q) for q < count, lines of n numbers. A product does not depend on the others.
+template <class T, class Left, class Right>
+inline void dots(Index count, Index n, T* products, Left&& left, Right&& right) {
+    const Index whole = n / LANES<T> * LANES<T>;
+    const Part<T> rest(n - whole);
+    for (Index first = 0; first < count; first += 4) {
+        const T *a[4], *b[4];
+        for (Index q = 0; q < 4; ++q) {
+            const Index here = std::min(first + q, count - 1);
+            a[q] = left(here);
+            b[q] = right(here);
+        }
+        Vector<T> sums[4] = {};
+        for (Index i = 0; i < whole; i += LANES<T>)
+            for (int q = 0; q < 4; ++q) sums[q] += load(a[q] + i) * load(b[q] + i);
+        if (!rest.none())
+            for (int q = 0; q < 4; ++q) sums[q] += rest.load(a[q] + whole) * rest.load(b[q] + whole);
+        T totals[4];
+        four_totals<T>(sums, totals);
+        for (Index q = 0; q < std::min<Index>(4, count - first); ++q) products[first + q] = totals[q];
+    }
 }
 
 }  // namespace enmf

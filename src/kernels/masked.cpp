@@ -45,7 +45,8 @@ void with_problems(Index start, Index stop, const Array& indptr, const Array& in
             checked_entries<W, I>(start, stop, f.width, indptr, indices, weights, targets, from_base);
         require(c.width == f.count, "C has to be m x r");
         require(g.count == f.count && g.width == f.count, "G0 has to be r x r");
-        require(b.count == f.count && (b.width == f.width || b.width == 0), "B0 has to have the shape of F or no columns");
+        require(b.count == f.count && (b.width == f.width || b.width == 0),
+                "B0 has to have the shape of F or no columns");
         require(own.size == f.width, "ridge has to have the length of F");
         for (Index i = start; b.width == 0 && i < stop; ++i) require(!entries.from_base[i], "B0 is missing");
         const RowProblems<T, W, I> problems{entries, c, g, b, own.data};
@@ -115,7 +116,8 @@ void bind_masked(nb::module_& m) {
                 const auto i = rows.line<const I>("rows"), j = columns.line<const I>("columns");
                 const auto products = out.line<T>("out");
                 inside(start, stop, products.size);
-                require(i.size == products.size && j.size == products.size, "rows and columns have to be as many as out");
+                require(i.size == products.size && j.size == products.size,
+                        "rows and columns have to be as many as out");
                 require(u.width == v.width, "U and V have to have the same number of columns");
                 unlocked([&] { pair_products<T>(start, stop, i.data, j.data, u, v, products.data); });
             });

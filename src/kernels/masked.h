@@ -20,8 +20,7 @@
 
 namespace enmf {
 
-constexpr Index GATHERED_BYTES = 24 * 1024;  // of lines that are gathered before they are summed: they stay in the cache
-constexpr Index MOST_GATHERED = 64;
+constexpr Index GATHERED = 64;      // entries of a row whose lines are copied together before they are summed
 constexpr double CANCELLED = 64.0;  // a diagonal entry of G0 that has shrunk to this many rounding units counts as zero
 
 // The stored entries. Weights and targets may have less precision than the factors.
@@ -50,8 +49,7 @@ class NormalEquations {
   public:
     explicit NormalEquations(Index r)
         : r_(r), stride_(padded(r, LANES<T>)), per_entry_(stride_ + LANES<T>),
-          at_once_(std::clamp<Index>(GATHERED_BYTES / (bytes(stride_) + bytes(per_entry_)), 8, MOST_GATHERED)),
-          lines_((r + 1) * stride_), gathered_(at_once_ * stride_), coefficients_(at_once_ * per_entry_) {}
+          lines_((r + 1) * stride_), gathered_(GATHERED * stride_), coefficients_(GATHERED * per_entry_) {}
 
     T* operator[](Index k) const { return lines_.get() + k * stride_; }  // row k of G, padded with zeros
     T* right() const { return (*this)[r_]; }
@@ -67,8 +65,8 @@ class NormalEquations {
             right()[k] = of.B0[k][i];
         }
         const Index last = entries.indptr[i + 1];
-        for (Index e = entries.indptr[i]; e < last; e += at_once_) {
-            const Index count = std::min(at_once_, last - e);
+        for (Index e = entries.indptr[i]; e < last; e += GATHERED) {
+            const Index count = std::min(GATHERED, last - e);
             gather(entries, of.C, e, count);
             add_products(count);
         }
@@ -82,8 +80,6 @@ class NormalEquations {
     }
 
   private:
-    static Index bytes(Index numbers) { return numbers * static_cast<Index>(sizeof(T)); }
-
     template <class W, class I>
     void gather(const Entries<W, I>& entries, const Rows<const T>& C, Index first, Index count) {
         const Index whole = r_ / LANES<T> * LANES<T>;
@@ -120,7 +116,7 @@ class NormalEquations {
             });
     }
 
-    const Index r_, stride_, per_entry_, at_once_;
+    const Index r_, stride_, per_entry_;
     Space<T> lines_, gathered_, coefficients_;
 };
 
@@ -132,8 +128,8 @@ class RowSweeps {
 
     const Space<T> u;
 
-    // The right-hand side becomes the descent direction b - G u. A finite wall is soft, and relative to the mean diagonal
-    // of G.
+    // The right-hand side becomes the descent direction b - G u. A finite wall is soft, and relative to the mean
+    // diagonal of G.
     void begin(const NormalEquations<T>& G, double wall) {
         double diagonal = 0.0;
         for (Index k = 0; k < r_; ++k) diagonal += static_cast<double>(G[k][k]);
@@ -163,13 +159,18 @@ class RowSweeps {
         T z[P], steps[P];
         double change = 0.0;
         bool any = false;
-        for (int p = 0; p < P; ++p) z[p] = G.right()[k + p] + G[k + p][k + p] * u[k + p];
+        for (int q = 0; q < P; ++q) {
+            T held = 0;  // old values, which give way to the new ones
+            for (int p = 0; p <= q; ++p) held += G[k + q][k + p] * u[k + p];
+            z[q] = G.right()[k + q] + held;
+        }
         for (int p = 0; p < P; ++p) {
-            const T before = u[k + p], up = up_[k + p], goal = z[p] * up;
-            T now = goal > T(0) ? goal : HARD ? T(0) : z[p] * down_[k + p];
-            if (up == T(0)) now = before;  // not determined
+            const T before = u[k + p], up = up_[k + p];
+            const T above = z[p] * up, below = HARD ? T(0) : z[p] * down_[k + p];
+            const T goal = above > below ? above : below;  // z >= 0: above; z < 0: below, as down <= up
+            const T now = up > T(0) ? goal : before;
+            for (int q = p + 1; q < P; ++q) z[q] -= now * G[k + q][k + p];
             const T step = now - before;
-            for (int q = p + 1; q < P; ++q) z[q] -= step * G[k + p][k + q];
             change += static_cast<double>(step) * static_cast<double>(step);
             any |= step != T(0);
             steps[p] = step;
@@ -193,8 +194,9 @@ class RowSweeps {
     Space<T> up_, down_;  // 1 / G_kk, and 1 / (G_kk + wall); zero where the entries do not determine a component
 };
 
-// Up to `how.most` coordinate sweeps for the rows start..stop of F (r x n), in place. A row stops when a sweep changes it
-// by less than `how.progress` times the first. Components that the entries of the row do not determine stay unchanged.
+// Up to `how.most` coordinate sweeps for the rows start..stop of F (r x n), in place. A row stops when a sweep changes
+// it by less than `how.progress` times the first. Components that the entries of the row do not determine stay
+// unchanged.
 template <class T, class W, class I>
 void masked_sweep(Index start, Index stop, const RowProblems<T, W, I>& of, const Rows<T>& F, const SweepOptions& how) {
     const Index r = F.count;
@@ -275,42 +277,43 @@ void masked_solve(Index start, Index stop, const RowProblems<double, W, I>& of, 
 
 // out[:, i] = sum_e (t_e - a_e p_e) D_e with p_e = F_i . C_e, and what the entries add to the squared error.
 //
-// F is n x r, C and D are m x r, out is r x n. For a row of observed entries errors[i] is sum a (x - p)², accurate however
-// small; for a row with a base it is what the missing entries add to the error of the base.
+// F is n x r, C and D are m x r, out is r x n. For a row of observed entries errors[i] is sum a (x - p)², accurate
+// however small; for a row with a base it is what the missing entries add to the error of the base.
 template <class T, class W, class I>
 void residual_times(Index start, Index stop, const Entries<W, I>& entries, const Rows<const T>& F,
                     const Rows<const T>& C, const Rows<const T>& D, const Rows<T>& out, double* errors) {
-    const Index r = F.width, whole = r / LANES<T>;
+    const Index r = F.width, vectors = ceil_div(r, LANES<T>);
     const Part<T> rest(r % LANES<T>);
-    const Space<T> sums(padded(r, LANES<T>)), residuals(MOST_GATHERED);
+    const Space<T> sums(vectors * LANES<T>), residuals(GATHERED);
     for (Index i = start; i < stop; ++i) {
         const Index last = entries.indptr[i + 1];
         const bool based = entries.from_base[i];
         double error = 0.0;
         std::fill_n(sums.get(), sums.size(), T(0));
-        for (Index e = entries.indptr[i]; e < last; e += MOST_GATHERED) {
-            const Index count = std::min(MOST_GATHERED, last - e);
-            const I* columns = entries.indices + e;
+        for (Index e = entries.indptr[i]; e < last; e += GATHERED) {
+            const Index count = std::min(GATHERED, last - e);
+            const auto column = [&](Index q) { return static_cast<Index>(entries.indices[e + q]); };
+            dots<T>(count, r, residuals.get(), [&](Index) { return F[i]; }, [&](Index q) { return C[column(q)]; });
             for (Index q = 0; q < count; ++q) {
-                const T p = dot(F[i], C[static_cast<Index>(columns[q])], r);
                 const T a = static_cast<T>(entries.weights[e + q]), t = static_cast<T>(entries.targets[e + q]);
-                const T d = t - a * p;
+                const T p = residuals[q], d = t - a * p;
                 residuals[q] = d;
                 error += based ? static_cast<double>(a * p * p - 2 * t * p)
                                : static_cast<double>(d) * static_cast<double>(d) / static_cast<double>(a);
             }
-            for (Index v = 0; v < whole; v += STRIP)
-                with_constant<STRIP>(whole - v, [&](auto V) {
+            for (Index v = 0; v < vectors; v += STRIP)
+                with_constant<STRIP>(vectors - v, [&](auto V) {
+                    const bool partly = v + V() == vectors && !rest.none();
                     auto tile = Tile<T, 1, V()>::read(sums.get() + v * LANES<T>, 0);
-                    for (Index q = 0; q < count; ++q)
-                        tile.add(&residuals[q], 0, 0, D[static_cast<Index>(columns[q])] + v * LANES<T>, 0, 1);
+                    for (Index q = 0; q < count; ++q) {
+                        const T* line = D[column(q)] + v * LANES<T>;
+                        const Vector<T> d = all(residuals[q]);
+                        for (int w = 0; w < V() - 1; ++w) tile.at[0][w] += d * load(line + w * LANES<T>);
+                        line += (V() - 1) * LANES<T>;
+                        tile.at[0][V() - 1] += d * (partly ? rest.load(line) : load(line));
+                    }
                     tile.write(sums.get() + v * LANES<T>, 0);
                 });
-            if (rest.none()) continue;
-            auto sum = load(sums.get() + whole * LANES<T>);
-            for (Index q = 0; q < count; ++q)
-                sum += all(residuals[q]) * rest.load(D[static_cast<Index>(columns[q])] + whole * LANES<T>);
-            store(sums.get() + whole * LANES<T>, sum);
         }
         errors[i] = error;
         for (Index k = 0; k < r; ++k) out[k][i] = sums[k];
@@ -321,8 +324,9 @@ void residual_times(Index start, Index stop, const Entries<W, I>& entries, const
 template <class T, class I>
 void pair_products(Index start, Index stop, const I* rows, const I* columns, const Rows<const T>& U,
                    const Rows<const T>& V, T* out) {
-    for (Index e = start; e < stop; ++e)
-        out[e] = dot(U[static_cast<Index>(rows[e])], V[static_cast<Index>(columns[e])], U.width);
+    const auto left = [&](Index q) { return U[static_cast<Index>(rows[start + q])]; };
+    const auto right = [&](Index q) { return V[static_cast<Index>(columns[start + q])]; };
+    dots<T>(stop - start, U.width, out + start, left, right);
 }
 
 }  // namespace enmf

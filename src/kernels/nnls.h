@@ -27,7 +27,8 @@ class ActiveSet {
             const Index dependent = passive_.factor(G, members_.get(), count_, known_, 1);
             known_ = dependent < 0 ? count_ : dependent;
             if (dependent >= 0) {
-                const bool borderline = settled_ && x[members_[dependent]] > 0.0;  // independent when it came, by rounding
+                // independent when it came, by rounding
+                const bool borderline = settled_ && x[members_[dependent]] > 0.0;
                 const Index left = exchange(G, dependent);
                 usable_[left] = !borderline;
                 continue;
@@ -108,9 +109,9 @@ class ActiveSet {
 
     // One member leaves, where the one at `position` depends on those before it: which one.
     //
-    // Along d = e_k - sum_p w_p e_p, for which G d = 0, the objective has the slope -bᵀd. Up to rounding it is zero where
-    // b = Aᵀy, but not with a penalty: then k may have to replace one of the others. So x goes along d to the bound if
-    // that gains something, else along -d, where k itself is at zero in the end unless another comes first.
+    // Along d = e_k - sum_p w_p e_p, for which G d = 0, the objective has the slope -bᵀd. Up to rounding it is zero
+    // where b = Aᵀy, but not with a penalty: then k may have to replace one of the others. So x goes along d to the
+    // bound if that gains something, else along -d, where k itself is at zero in the end unless another comes first.
     Index exchange(const Gram& G, Index position) {
         const Index k = members_[position];
         const Space<double>& w = z_;
@@ -159,7 +160,9 @@ class ActiveSet {
     double tolerance_ = 0.0;
     Space<Index> members_;
     Space<double> z_, slopes_;
-    Space<bool> inside_, barred_, usable_;  // barred: depends on the members, and no gain from it; not usable: stays at zero
+    Space<bool> inside_;
+    Space<bool> barred_;  // depends on the members, and no gain from it
+    Space<bool> usable_;  // else it stays at zero
     Passive passive_;
 };
 

@@ -149,7 +149,8 @@ class Passive {
     void solve_panel(Index q, Index count, Index s) {
         const Index after = q + P;
         auto tile = Tile<T, P, V>::read(right(q, count) + s, stride_);
-        tile.template add<true>(L_.get() + q * stride_ + after, stride_, 1, right(after, count) + s, stride_, count - after);
+        const T* column = L_.get() + q * stride_ + after;
+        tile.template add<true>(column, stride_, 1, right(after, count) + s, stride_, count - after);
         for (int p = P - 1; p >= 0; --p)
             for (int v = 0; v < V; ++v) {
                 tile.at[p][v] *= all(inverse_[q + p]);

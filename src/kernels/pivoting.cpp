@@ -22,7 +22,7 @@ void bind_pivoting(nb::module_& m) {
         inside(start, stop, begins.rows());
         by_index(order, "order", [&]<class I>(Type<I>) {
             const auto rows = order.line<const I>("order");
-            require(begins.rise(start, stop, rows.size), "borders has to consist of positions in order, in their order");
+            require(begins.rise(start, stop, rows.size), "borders has to consist of rising positions in order");
             for (Index p = begins[start]; p < begins[stop]; ++p)
                 require(rows[p] >= 0 && rows[p] < b.count, "order has to consist of rows of B");
             unlocked([&] { solve_groups<I>(start, stop, g, b, sets, rows.data, begins, f, d, flags.data); });
