@@ -194,6 +194,7 @@ class Burst {
     // Before the threads begin.
     void prepare(int threads) {
         gate_.expect(threads);
+        threads_ = threads;
         for (int side : {0, 1}) {
             const auto blocks = static_cast<std::size_t>(halves[side].blocks());
             const auto r = static_cast<std::size_t>(halves[side].F.count);
@@ -245,10 +246,10 @@ class Burst {
     // The blocks of one side, each taken by the thread that comes first. When all are done, one thread does what comes
     // `after` them, and then all go on.
     template <class Body, class After>
-    void round(const Scratch& mine, int side, Body&& body, After&& after) {
-        const Index count = halves[side].blocks(), n = halves[side].F.width;
+    void round(const Scratch& mine, int side, Body&& body, After&& after, Index lanes = BLOCK_LANES<T>) {
+        const Index n = halves[side].F.width, count = ceil_div(n, lanes);
         for (Index b = next_.fetch_add(1); b < count; b = next_.fetch_add(1))
-            body(b, b * BLOCK_LANES<T>, std::min(BLOCK_LANES<T>, n - b * BLOCK_LANES<T>));
+            body(b, b * lanes, std::min(lanes, n - b * lanes));
         gate_.pass();
         if (mine.thread == 0) {
             next_ = 0;
@@ -272,7 +273,8 @@ class Burst {
             [&] {
                 half.knows_product = true;
                 ++state.passes;
-            });
+            },
+            STRIP_LANES<T>);
     }
 
     // <X C, F>, where the product is known.
@@ -416,6 +418,7 @@ class Burst {
         const SweepOptions how{wall(G), half.sweeps, state.progress};
         const Components<T> of(G, how.wall, mine.skip.get());
         const bool clips = state.clips && state.values.size() == state.walls.size();
+        if (!half.knows_product && half.blocks() < 2 * threads_) multiply(mine, side);  // there is more to share out
         const bool multiplies = !half.knows_product;
         const auto body = [&](Index b, Index first, Index width) {
             if (multiplies) half.X->multiply(first, width, as_const(other.F), half.product);
@@ -476,6 +479,7 @@ class Burst {
     }
 
     Gate gate_;
+    int threads_ = 1;
     std::atomic<Index> next_{0};
     Clock::time_point began_;
     bool going_ = true, keeps_ = false, begins_ = false, restarts_ = false;

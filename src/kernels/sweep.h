@@ -18,7 +18,7 @@ struct SweepOptions {
     double progress;  // sweeps end when one changes a block by less than this share of the first
 };
 
-constexpr Index FEW = 16;  // components of a block that stays in the first cache
+constexpr Index FEW = 24;  // components of a block that stays in the first cache
 
 template <class T>
 constexpr T LEAST_CURVATURE = sizeof(T) == 4 ? T(1e-37) : T(1e-300);  // what a component must exceed to be determined
