@@ -37,7 +37,7 @@ import enmf
 from enmf import parallel
 from enmf.bench import Setting
 from enmf.bench.data import matrix
-from enmf.bench.protocols import Case, Goal, compile_kernels, run_outside
+from enmf.bench.protocols import Case, Goal, run_outside, warm_up
 from enmf.kernels import BLOCK
 from enmf.kernels import sweep as kernels
 from enmf.matrix.base import Matrix
@@ -100,7 +100,7 @@ def race(
     problem = check_problem(X)
     setting = Setting(name, X, rank, opponents, starts, threads=THREADS)
     with parallel.limit(THREADS):
-        compile_kernels(problem, setting)
+        warm_up(problem, setting)
     most = 600.0 if times == TIMES else 60.0  # at large ranks its descent goes on for minutes below any opponent
     ours, _result = run(X, rank, "enmf", "exterior", most)
     limit = max(1.0, times * arrival(ours, 1.001 * float(ours[1].min()))[0])

@@ -3,7 +3,7 @@
 python benchmarks/before_after.py OLD/src [--sets digits verb ...] [--pairs 7] [--out before_after]
 
 OLD/src is the source folder of the version to compare with (a checkout beside this one). Each version has a process of
-its own, which loads the set, makes one fit that does not count (kernels are compiled), and then fits when it is its
+its own, which loads the set, makes one fit that does not count (it imports), and then fits when it is its
 turn; the turns alternate. A row is a set: medians of both, the median of the ratios new / old of the pairs, and how the
 results compare. Sets that are not there (ENMF_DATA) are left out by name.
 """

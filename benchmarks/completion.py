@@ -459,7 +459,7 @@ def run(chosen: argparse.Namespace, table: Lines, tests: Lines) -> None:
     end = time.perf_counter() + 60.0 * chosen.minutes
     out_of_time = lambda: time.perf_counter() > end  # noqa: E731
     train, test = ratings()
-    enmf.complete(train, 2, missing="unstored", ridge=0.1, max_iter=1, tol=1.0)  # compiles the kernels
+    enmf.complete(train, 2, missing="unstored", ridge=0.1, max_iter=1, tol=1.0)  # imports
     for rank in chosen.ranks:
         names = [name for name in methods(rank) if not chosen.methods or name in chosen.methods]
         if "phases" in chosen.parts and rank == RANKS[0]:

@@ -196,7 +196,7 @@ def invariance() -> None:
 def sklearn() -> None:
     for name, rank in (("digits", 20), ("face", 10), ("newsgroups", 20)):
         X = data(name)
-        enmf.factorize(X, rank, max_iter=1, tol=0.0, bound=False)  # compile
+        enmf.factorize(X, rank, max_iter=1, tol=0.0, bound=False)  # imports
         ours, theirs = [], []
         for repeat in range(3):
             with warnings.catch_warnings():

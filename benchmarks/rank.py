@@ -67,7 +67,7 @@ def seconds_of(work: Callable[[], Any]) -> float:
 
 
 def run_cost(repeats: int = 3) -> None:
-    """Medians of the ratio sweep / fit, in turns, after one round that compiles and warms up."""
+    """Medians of the ratio sweep / fit, in turns, after one round that warms up."""
     rows = []
     small = planted(60, 40, 4, 0.5, 0.05, 0)
     enmf.factorize(small, 3, random_state=0)

@@ -158,7 +158,7 @@ def workers(rounds):
     rows = {name: [] for name in cases}
     for _ in range(rounds):
         for name, (count, threads) in cases.items():
-            # each cluster alone: an idle one takes a tenth of a core; the first run compiles
+            # each cluster alone: an idle one takes a tenth of a core; the first run imports
             with cluster(count) if count else nullcontext() as client:
                 there = X if client is None else _persist(client, da.from_array(X, chunks=(1500, -1)))
                 with client.as_current() if client is not None else nullcontext():

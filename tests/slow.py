@@ -248,6 +248,8 @@ def row_steps(U, G, B, fixed_step, steps, literal):
     for _ in range(steps):
         U = row_step(U, G, B, fixed_step, literal)
     return U
+
+
 def nnls(G, b):
     """argmin over x >= 0 of 1/2 xᵀ G x - bᵀ x for a regular G: the best of the solutions on all supports."""
     r = len(b)

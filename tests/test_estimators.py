@@ -1,8 +1,6 @@
 """ENMF as a scikit-learn citizen."""
 
 import pickle
-import subprocess
-import sys
 import warnings
 
 import numpy as np

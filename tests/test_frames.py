@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import enmf
-import enmf.matrix.dense
-import enmf.matrix.sweeps
+from enmf.kernels import onepass, sweep
 from problems import dense
 
 PACKAGE = str(Path(enmf.__file__).parent)
@@ -48,7 +47,8 @@ def check(stacks):
 def factorizing():
     def prepare(shape, method):
         X = dense(*SHAPES[shape])
-        return lambda: enmf.factorize(X, RANK, *method, max_iter=12, tol=0, random_state=0)
+        watch = lambda progress: None  # noqa: E731  a run that is watched goes step by step
+        return lambda: enmf.factorize(X, RANK, *method, max_iter=12, tol=0, random_state=0, callback=watch)
 
     return prepare
 
@@ -56,24 +56,24 @@ def factorizing():
 @pytest.mark.parametrize("method", [("e-hals",), ()], ids=["e-hals", "default"])
 def test_few_frames_lie_between_factorize_and_a_half_step_in_one_pass(factorizing, method, monkeypatch):
     """Rows that are short and many: X is read once for the product, the sweeps and the next product."""
-    check(stacks_above("half_step", enmf.matrix.dense, factorizing("tall", method), monkeypatch))
+    check(stacks_above("half_step", onepass, factorizing("tall", method), monkeypatch))
 
 
 @pytest.mark.parametrize("method", [("e-hals",), ()], ids=["e-hals", "default"])
 def test_few_frames_lie_between_factorize_and_a_sweep(factorizing, method, monkeypatch):
     """Any other dense X: a product, then sweeps."""
-    check(stacks_above("sweep", enmf.matrix.sweeps, factorizing("squarish", method), monkeypatch))
+    check(stacks_above("sweep", sweep, factorizing("squarish", method), monkeypatch))
 
 
 @pytest.mark.parametrize("method", [("e-hals",), ()], ids=["e-hals", "default"])
 def test_few_frames_lie_between_factorize_and_the_sweeps_of_the_columns_of_a_tall_x(factorizing, method, monkeypatch):
     """The other half of a step on a tall X: sweeps of V by the products that come with the one pass."""
-    check(stacks_above("sweep", enmf.matrix.sweeps, factorizing("tall", method), monkeypatch))
+    check(stacks_above("sweep", sweep, factorizing("tall", method), monkeypatch))
 
 
 def test_the_recorder_changes_no_number(factorizing, monkeypatch):
     """The kernels below the recorder are the real ones."""
     plain = factorizing("tall", ())()
     kept = []
-    stacks_above("half_step", enmf.matrix.dense, lambda: kept.append(factorizing("tall", ())()), monkeypatch)
+    stacks_above("half_step", onepass, lambda: kept.append(factorizing("tall", ())()), monkeypatch)
     np.testing.assert_array_equal(kept[0].V, plain.V)

@@ -74,7 +74,7 @@ def _ridge(data: str, rank: int, method: str) -> float:
 
 @lru_cache(maxsize=16)
 def _seconds(data: str, rank: int) -> float:
-    """eNMC's time, for its opponents; of a run that has compiled everything."""
+    """eNMC's time, for its opponents; of a run that has imported everything."""
     train = _parts(_ratings(data), split_by_row(sp.coo_array(_ratings(data)).coords[0], random_state=0))[0]
     _fit(train, rank, "enmc", 0.05, 0, None)
     return _fit(train, rank, "enmc", 0.05, 0, None)["seconds"]

@@ -115,7 +115,7 @@ def overview(chosen: list[Reproduction], size: str, folder: Path = FOLDER) -> li
 
 
 def versions() -> str:
-    names = ("numpy", "scipy", "scikit-learn", "numba", "enmf")
+    names = ("numpy", "scipy", "scikit-learn", "enmf")
     return ", ".join([f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in names)])
 
 

@@ -56,8 +56,8 @@ def exact_spectrum(target: Problem, rank: int) -> Spectrum:
 
 
 def warm(target: Problem, *methods: str) -> None:
-    """Compile the kernels these methods need, before any clock starts."""
-    protocols.compile_kernels(target, Setting("", None, 2, methods, ("random-0", "nndsvd")))
+    """Run these methods once on a corner, before any clock starts."""
+    protocols.warm_up(target, Setting("", None, 2, methods, ("random-0", "nndsvd")))
 
 
 def facts(result: Result, bound: float) -> Row:

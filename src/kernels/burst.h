@@ -2,9 +2,9 @@
 // them and, every few, the KKT residual. On data whose step takes less than a millisecond, most of the time would
 // otherwise pass between the kernels.
 //
-// A burst ends by itself before anything that needs a decision: it leaves the factors of the last iteration it has not
-// judged. All threads of a burst work through the same blocks of rows and columns, each taking the next one that is
-// free, and wait for each other after every half-step; sums are kept by block, so the result does not depend on them.
+// A burst ends by itself before anything that needs a decision: it leaves the factors of an iteration that it has not
+// judged. All threads of a burst share the blocks of rows and columns, and wait for each other after every half-step.
+// Sums are kept by block, so the result does not depend on the threads.
 #pragma once
 
 #include <atomic>
@@ -93,8 +93,10 @@ class SparseSide : public Side<T> {
         : starts_(starts), blocks_(blocks), entries_(entries), columns_(columns), C_(columns * r) {}
 
     void changed(Index first, Index width, const Rows<const T>& C) override {
-        for (Index k = 0; k < C.count; ++k)
-            for (Index j = first; j < first + width; ++j) C_[j * C.count + k] = C[k][j];
+        constexpr Index FEW_ROWS = 8;
+        for (Index top = first; top < first + width; top += FEW_ROWS)
+            for (Index k = 0; k < C.count; ++k)
+                for (Index j = top; j < std::min(top + FEW_ROWS, first + width); ++j) C_[j * C.count + k] = C[k][j];
     }
 
     void multiply(Index first, Index width, const Rows<const T>& C, const Rows<T>& out) const override {
@@ -209,7 +211,8 @@ class Burst {
         state.measuring = 0.0;
         began_ = Clock::now();
         going_ = true;
-        next_ = 0;
+        if (shares_.size() < static_cast<std::size_t>(threads)) shares_ = std::vector<Share>(static_cast<std::size_t>(threads));
+        for (Share& share : shares_) share.done = 0;
     }
 
     // What every thread does.
@@ -236,6 +239,10 @@ class Burst {
   private:
     using Clock = std::chrono::steady_clock;
 
+    struct alignas(64) Share {
+        std::atomic<Index> done{0};  // blocks that are done or begun
+    };
+
     struct Scratch {
         Scratch(int thread, Index r) : thread(thread), work(r), right(r), skip(r) {}
         const int thread;
@@ -243,16 +250,20 @@ class Burst {
         const Space<bool> skip;  // none
     };
 
-    // The blocks of one side, each taken by the thread that comes first. When all are done, one thread does what comes
-    // `after` them, and then all go on.
+    // The blocks of one side. Every thread has its share of them, always the same, as they are in its cache. When all
+    // are done, one thread does what comes `after` them, and then all go on.
     template <class Body, class After>
     void round(const Scratch& mine, int side, Body&& body, After&& after, Index lanes = BLOCK_LANES<T>) {
         const Index n = halves[side].F.width, count = ceil_div(n, lanes);
-        for (Index b = next_.fetch_add(1); b < count; b = next_.fetch_add(1))
-            body(b, b * lanes, std::min(lanes, n - b * lanes));
+        for (int i = 0; i < threads_; ++i) {  // first its own share, then what others have left of theirs
+            const int of = (mine.thread + i) % threads_;
+            const Index begin = count * of / threads_, end = count * (of + 1) / threads_;
+            for (Index b = begin + shares_[static_cast<std::size_t>(of)].done.fetch_add(1); b < end; b = begin + shares_[static_cast<std::size_t>(of)].done.fetch_add(1))
+                body(b, b * lanes, std::min(lanes, n - b * lanes));
+        }
         gate_.pass();
         if (mine.thread == 0) {
-            next_ = 0;
+            for (int of = 0; of < threads_; ++of) shares_[static_cast<std::size_t>(of)].done = 0;
             after();
         }
         gate_.pass();
@@ -480,7 +491,7 @@ class Burst {
 
     Gate gate_;
     int threads_ = 1;
-    std::atomic<Index> next_{0};
+    std::vector<Share> shares_;
     Clock::time_point began_;
     bool going_ = true, keeps_ = false, begins_ = false, restarts_ = false;
     double cross_ = 0.0;

@@ -181,7 +181,7 @@ def _compare(protocol: str, setting: Setting, table: Table) -> Iterator[Row]:
     problem = check_problem(setting.X)
     with parallel.limit(setting.threads) as threads:
         contest = _Contest(protocol, setting, problem, threads, bound_of(problem, setting.rank))
-        compile_kernels(problem, setting)
+        warm_up(problem, setting)
         for repeat in range(setting.repeats):  # interleaved: every method runs once before any runs twice
             own = Case(REFERENCE, repeat=repeat)
             reference = table.find(contest.key(own))
@@ -247,8 +247,8 @@ def _outside_status(error: float, kkt: float, spent: float, stale: int, goal: Go
     return "stalled" if stale >= 1000 else None
 
 
-def compile_kernels(problem: Problem, setting: Setting) -> None:
-    """Compile every kernel for this precision and storage on a corner of X, before any clock starts."""
+def warm_up(problem: Problem, setting: Setting) -> None:
+    """Run everything once on a corner of X, before any clock starts: no import falls into a measurement."""
     corner = check_problem(problem.X.raw()[:60, :60])
     if corner.X.squared_norm() == 0.0:
         return

@@ -196,7 +196,7 @@ def versions() -> dict[str, str]:
     compiler = kernels.load(kernels.level).COMPILER
     found = {"enmf": __version__, "kernels": f"{kernels.level}, {compiler}"}
     found |= {"python": platform.python_version(), "system": platform.platform()}
-    for name in ("numpy", "scipy", "scikit-learn", "numba", "pandas", "pyarrow", "anndata", "matplotlib"):
+    for name in ("numpy", "scipy", "scikit-learn", "pandas", "pyarrow", "anndata", "matplotlib"):
         try:
             found[name] = version(name)
         except PackageNotFoundError:

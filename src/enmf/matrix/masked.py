@@ -196,10 +196,10 @@ class MaskedMatrix(Matrix):
         return product(C)
 
     def _times(self, V: np.ndarray) -> np.ndarray:
-        return self.residual_times(self.rows, np.zeros((self.shape[0], V.shape[1]), self.dtype), V)[0]
+        return self.residual_times(self.rows, np.zeros((self.shape[0], V.shape[1]), V.dtype), V)[0]
 
     def _transpose_times(self, U: np.ndarray) -> np.ndarray:
-        return self.residual_times(self.columns, np.zeros((self.shape[1], U.shape[1]), self.dtype), U)[0]
+        return self.residual_times(self.columns, np.zeros((self.shape[1], U.shape[1]), U.dtype), U)[0]
 
     def _compute_squared_norm(self) -> float:
         return float(self.rows.squares.sum())

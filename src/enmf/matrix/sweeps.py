@@ -121,11 +121,12 @@ def gradient_steps(F: np.ndarray, G: np.ndarray, B: np.ndarray, how: RowSteps) -
     norm = float(np.linalg.norm(G, 2)) if how.fixed else 0.0
     step = 1.0 / norm if norm > 0.0 else 0.0  # 0: the optimal step
     bounds = parallel.even_bounds(n, 4.0 * r * r * how.steps, BLOCK)
-    parallel.run(rowstep.row_steps, bounds, F.T, B.T, np.ascontiguousarray(G), step, how.steps, how.epsilon, how.literal)
+    options = step, how.steps, float(how.epsilon), bool(how.literal)
+    parallel.run(rowstep.row_steps, bounds, F.T, B.T, np.ascontiguousarray(G), *options)
 
 
 def new_burst(X: Any, rank: int) -> Any:
-    """A kernel for several steps in one call, if one of them takes less than about a millisecond; without its matrix."""
+    """A kernel for several steps in one call, still without its matrix, if a step takes less than about a millisecond."""
     if X.half_step_flops(rank) > SHORT_STEP:
         return None
     return (burst.Double if X.dtype == np.float64 else burst.Single)(*X.shape, rank)

@@ -346,7 +346,7 @@ def _settings(result: Result, command: str | None, source: str | None) -> str:
     ]
     facts += [(key, value) for key, value in result.settings.items() if value is not None]
     facts += [("enmf", __version__)]
-    facts += [(name, version(name)) for name in ("numpy", "scipy", "scikit-learn", "numba")]
+    facts += [(name, version(name)) for name in ("numpy", "scipy", "scikit-learn")]
     facts += [("python", platform.python_version())]
     phases = [(name, p.seconds, p.passes, p.iterations) for name, p in result.phases.items()]
     if command is None:

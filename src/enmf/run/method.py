@@ -44,6 +44,7 @@ class Method(ABC):
 
     def leave_burst(self, memory: Any, burst: Any, plain: Any) -> None:
         """Remember what a burst has left; `plain` is the pair before extrapolation."""
+        return
 
     def step_flops(self, state: State) -> float:
         """Rough cost of a step, for deciding how often measuring is worth it."""

@@ -168,7 +168,6 @@ class Monitor:
         except KeyboardInterrupt:
             self.interrupted = True
 
-
     def record_many(self, phase: str, measuring: float, *columns: Iterable[Any]) -> None:
         """Add a row for each of several iterations: numbers, seconds, errors, KKT residuals, passes of the run so far.
 

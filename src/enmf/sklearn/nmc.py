@@ -231,7 +231,7 @@ class ENMC(Factorizer):
     def _factors_for_prediction(self) -> tuple[np.ndarray, np.ndarray]:
         """Factors in which cold rows are the average of the others: a generic prediction."""
         return (
-            _with_average(self.row_factors_, self.cold_rows_),
+            _with_average(np.ascontiguousarray(self.row_factors_), self.cold_rows_),
             _with_average(np.ascontiguousarray(self.components_.T), self.cold_columns_),
         )
 
