@@ -1,8 +1,8 @@
 """X = A Bᵀ kept as its two thin factors: products cost O((n + m) l r) and no pass over data.
 
 A half-step sees it through Aᵀ U and Bᵀ V (l x r): X V = A (Bᵀ V). A block of rows of A gives its part of X V, its rows
-of U are swept, and its part of Aᵀ U is added while all of them are in the cache (src/kernels/onepass.h); likewise B and V.
-No array of the size of U is allocated.
+of U are swept, and its part of Aᵀ U is added while all of them are in the cache (src/kernels/onepass.h); likewise B and
+V. No array of the size of U is allocated.
 """
 
 from __future__ import annotations

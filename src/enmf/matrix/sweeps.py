@@ -126,7 +126,7 @@ def gradient_steps(F: np.ndarray, G: np.ndarray, B: np.ndarray, how: RowSteps) -
 
 
 def new_burst(X: Any, rank: int) -> Any:
-    """A kernel for several steps in one call, still without its matrix, if a step takes less than about a millisecond."""
+    """A kernel for several steps in one call, still without its matrix, if steps take less than about a millisecond."""
     if X.half_step_flops(rank) > SHORT_STEP:
         return None
     return (burst.Double if X.dtype == np.float64 else burst.Single)(*X.shape, rank)
