@@ -4,6 +4,9 @@
 
 namespace enmf {
 
+template void add_inner<float, true>(const Block<float>&, const Block<float>&, const Rows<float>&);
+template void add_inner<double, true>(const Block<double>&, const Block<double>&, const Rows<double>&);
+
 // What both half-steps have in common: their arguments after the matrix.
 struct HalfStep {
     Index start, stop, height;

@@ -148,6 +148,10 @@ void add_inner(const Block<T>& left, const Block<T>& right, const Rows<T>& total
     });
 }
 
+// compiled once, in onepass.cpp
+extern template void add_inner<float, true>(const Block<float>&, const Block<float>&, const Rows<float>&);
+extern template void add_inner<double, true>(const Block<double>&, const Block<double>&, const Rows<double>&);
+
 // body(first component, how many as a constant) for the panels of r components.
 template <class Body>
 inline void each_panel(Index r, Body&& body) {

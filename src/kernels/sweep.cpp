@@ -4,6 +4,9 @@
 
 namespace enmf {
 
+template void sweep_block(const Block<float>&, const Block<float>&, const Components<float>&, const SweepOptions&);
+template void sweep_block(const Block<double>&, const Block<double>&, const Components<double>&, const SweepOptions&);
+
 void bind_sweep(nb::module_& m) {
     m.def("sweep", [](Index start, Index stop, const Array& F, const Array& B, const Array& G, double wall, Index sweeps,
                       double progress, const Array& skip) {

@@ -138,6 +138,11 @@ void sweep_block(const Block<T>& work, const Block<T>& right, const Components<T
     of.hard ? sweep_block<T, true>(work, right, of, how) : sweep_block<T, false>(work, right, of, how);
 }
 
+// compiled once, in sweep.cpp
+extern template void sweep_block(const Block<float>&, const Block<float>&, const Components<float>&, const SweepOptions&);
+extern template void sweep_block(const Block<double>&, const Block<double>&, const Components<double>&,
+                                 const SweepOptions&);
+
 // Sweeps over the columns start..stop of F (r x n), in place. Components with skip[k] stay unchanged. So do those with
 // G_kk = 0 (or too small for an inverse), except where a penalty (b < 0) sends them to zero.
 template <class T>
