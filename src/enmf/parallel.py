@@ -11,6 +11,7 @@ A range is never split in a way that changes arithmetic, so results do not depen
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -18,13 +19,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import cache
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
 LEAST_WORK = 8_000_000  # flops of a range, a quarter of a millisecond: waking a thread takes at worst half of it
+LONGEST_CALL = 4_000_000_000  # flops of a call, about a tenth of a second: Ctrl-C is answered at its end
 PRODUCT_BLOCK = 64  # ranges of a product are multiples of it, so that BLAS splits them alike
+WIDE = 512  # products with more columns are not divided into shorter calls: each would pack the other operand anew
 LARGE_SIDE = 1000  # decompositions of larger matrices gain from BLAS's threads
 INNER_PARTS = 8  # parts of a long inner dimension, whatever the number of threads
 INNER_LENGTH = 1024  # least length of such a part
@@ -196,8 +200,11 @@ def run(kernel: Callable[..., Any], bounds: np.ndarray, *arguments: Any) -> None
     """Call kernel(start, stop, *arguments) for the consecutive ranges in `bounds`, one thread each.
 
     The caller's thread takes the first range. An interrupt waits for the others: no thread writes into an array after
-    this function has ended.
+    this function has ended. Where calls would last long, `bounds` has a row for each thread, with its own ranges.
     """
+    if bounds.ndim == 2:
+        _run_in_turns(kernel, bounds, arguments)
+        return
     if len(bounds) == 2:
         kernel(int(bounds[0]), int(bounds[1]), *arguments)
         return
@@ -218,6 +225,25 @@ def run(kernel: Callable[..., Any], bounds: np.ndarray, *arguments: Any) -> None
     for problem in problems:
         if problem is not None:
             raise problem
+
+
+def _run_in_turns(kernel: Callable[..., Any], bounds: np.ndarray, arguments: tuple[Any, ...]) -> None:
+    """Every thread goes through its ranges; if one fails or is interrupted, the others begin no further range."""
+    ended = False
+
+    def some(thread: int, _: int) -> None:
+        nonlocal ended
+        borders = bounds[thread].tolist()
+        try:
+            for start, stop in pairwise(borders):
+                if ended:
+                    return
+                kernel(start, stop, *arguments)
+        except BaseException:
+            ended = True
+            raise
+
+    run(some, np.arange(len(bounds) + 1))
 
 
 def product(start: int, stop: int, A: np.ndarray, B: np.ndarray, out: np.ndarray) -> None:
@@ -261,7 +287,8 @@ def matmul(A: np.ndarray, B: np.ndarray, out: np.ndarray | None = None) -> np.nd
         np.matmul(A, B[:, start:stop], out=out[:, start:stop])
 
     length, kernel = (n, rows) if n >= m else (m, columns)
-    run(kernel, even_bounds(length, 2.0 * inner * min(n, m), PRODUCT_BLOCK))
+    longest = LONGEST_CALL if min(n, m) <= WIDE else math.inf
+    run(kernel, even_bounds(length, 2.0 * inner * min(n, m), PRODUCT_BLOCK, longest))
     return out
 
 
@@ -288,28 +315,41 @@ def _answers(pool: ThreadPoolExecutor, waiting: list[Future[Answer]]) -> list[An
         raise
 
 
-def even_bounds(length: int, work_per_item: float, block: int = 1) -> np.ndarray:
+def even_bounds(length: int, work_per_item: float, block: int = 1, longest: float = LONGEST_CALL) -> np.ndarray:
     """Bounds of equal ranges of 0..length, multiples of `block`; fewer ranges if there is little work.
 
-    `work_per_item` is in flops.
+    `work_per_item` and `longest`, the work of a call, are in flops.
     """
     blocks = -(-length // block)
-    useful = int(length * work_per_item / LEAST_WORK)
-    parts = min(count(), blocks, useful) if useful > 1 else 1
-    if parts <= 1:
+    threads, calls = _division(length * work_per_item, blocks, longest)
+    if threads * calls == 1:
         return np.array([0, length])
-    borders = (np.arange(parts + 1) * blocks // parts) * block
+    borders = (np.arange(threads * calls + 1) * blocks // (threads * calls)) * block
     borders[-1] = length
-    return borders
+    return _by_thread(borders, calls)
 
 
 def balanced_bounds(indptr: np.ndarray, work_per_entry: float) -> np.ndarray:
     """Bounds of row ranges with equally many stored entries (CSR `indptr`), which cost more than dense ones."""
     entries = int(indptr[-1])
-    useful = int(8.0 * entries * work_per_entry / LEAST_WORK)
-    parts = min(count(), len(indptr) - 1, useful) if useful > 1 else 1
-    if parts <= 1:
+    threads, calls = _division(8.0 * entries * work_per_entry, len(indptr) - 1, LONGEST_CALL)
+    if threads * calls == 1:
         return np.array([0, len(indptr) - 1])
-    borders = np.searchsorted(indptr, np.arange(parts + 1) * (entries / parts), side="left")
+    shares = np.arange(threads * calls + 1) * (entries / (threads * calls))
+    borders = np.searchsorted(indptr, shares, side="left")
     borders[0], borders[-1] = 0, len(indptr) - 1
-    return np.maximum.accumulate(borders)
+    return _by_thread(np.maximum.accumulate(borders), calls)
+
+
+def _division(flops: float, most: int, longest: float) -> tuple[int, int]:
+    """How many threads share the work, and how many calls each of them makes: several if one would last long."""
+    useful = int(flops / LEAST_WORK)
+    threads = max(1, min(count(), most, useful))
+    return threads, max(1, min(most // threads, -int(-flops // (longest * threads))))
+
+
+def _by_thread(borders: np.ndarray, calls: int) -> np.ndarray:
+    """A row of borders for each thread, if it makes several calls."""
+    if calls == 1:
+        return borders
+    return np.array([borders[first : first + calls + 1] for first in range(0, len(borders) - 1, calls)])

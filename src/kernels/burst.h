@@ -378,7 +378,8 @@ class Burst {
                          (state.evening > 0 && state.iteration % state.evening == 0 && far_apart());
         const std::size_t done = state.values.size();
         state.due = due || (!state.walls.empty() && done == state.walls.size());
-        going_ = !state.due && static_cast<Index>(done) < state.most && seconds < state.seconds;
+        // at least one step, however slow the clock finds it
+        going_ = !state.due && static_cast<Index>(done) < state.most && (done == 0 || seconds < state.seconds);
         if (!going_) return;
         if (falls) {
             state.lowest = now;
