@@ -2,10 +2,10 @@
 
     python benchmarks/first_fit.py [--processes 5]
 
-Every figure is a median over fresh processes; one more, which does not count, leaves bytecode and compiled kernels on
-disk. Fits are of the digits at rank 10, with the data loaded and scikit-learn (and Dask) imported before the clock
-starts; modules of enmf are imported when a name of it is first used, which is in the first fit. Prints a table and
-writes benchmarks/results/first_fit.csv, in seconds.
+Every figure is a median over fresh processes; one more, which does not count, leaves bytecode on disk. Fits are of the
+digits at rank 10, with the data loaded and scikit-learn (and Dask) imported before the clock starts; modules of enmf
+are imported when a name of it is first used, which is in the first fit. Prints a table and writes
+benchmarks/results/first_fit.csv, in seconds.
 """
 
 from __future__ import annotations

@@ -253,7 +253,7 @@ def descents(trace: Trace) -> list[list[Any]]:
 
 
 def _course(result: Result) -> str:
-    """Error against iterations, one curve per start; earlier work, compilation included, is in the table of phases."""
+    """Error against iterations, one curve per start; earlier work is in the table of phases."""
     c, found = result.certificate, descents(result.trace)
     if not any(len(rows) > 1 for rows in found):
         return "<p>There was no descent: the start was already the solution.</p>"
