@@ -115,10 +115,10 @@ class SparseSide : public Side<T> {
 // One factor, and what is known about it.
 template <class T>
 struct BurstHalf {
-    Rows<T> F;                  // r x n
-    Rows<T> product;            // X C of the other factor C
-    Rows<T> gram;               // FᵀF
-    Rows<T> plain, best;        // before extrapolation; the best one so far
+    Rows<T> F{};                // r x n
+    Rows<T> product{};          // X C of the other factor C
+    Rows<T> gram{};             // FᵀF
+    Rows<T> plain{}, best{};    // before extrapolation; the best one so far
     std::unique_ptr<Side<T>> X;
     Index sweeps = 1;           // largest number
     bool knows_product = false;
