@@ -330,7 +330,7 @@ class Burst:
         self.beta = self.last_beta = beta
         self.cap, self.judged, self.growth, self.cap_growth, self.shrink = 1.0, np.inf, 1.05, 1.01, 1.5
         self.walls, self.clips = walls, clips
-        self.plain, self.best, self.best_pair = None, np.inf, None
+        self.plain = None
         self.values, self.residuals, self.passed, self.restarts = [], [], [], 0
         self.known, self.passes = [True, False], 1  # products: X V, Xᵀ U
 
@@ -350,8 +350,6 @@ class Burst:
             self.values.append(value)
             self.residuals.append(kkt(self.X, *self.pair) if measured else np.nan)
             self.passed.append(self.passes)
-            if value < self.best:
-                self.best, self.best_pair = value, [F.copy() for F in self.pair]
             if self.beta is not None:
                 self._plan(value)
             for side in (0, 1):
