@@ -344,8 +344,9 @@ class Burst:
     def iterate(self, iterations):
         for iteration in range(len(self.values), len(self.values) + iterations):
             measured = self.interval > 0 and iteration % self.interval == 0
-            for side in (0, 1) if measured else ():
-                self.multiply(side)
+            if measured:
+                self.multiply(0)  # the step needs it too
+                self.known[1] = True  # for measuring alone: not counted
             value = self.value()
             self.values.append(value)
             self.residuals.append(kkt(self.X, *self.pair) if measured else np.nan)

@@ -349,12 +349,12 @@ def test_a_burst_ends_when_its_time_is_up_or_when_it_is_long_enough(kernels):
     data, twin = twin_of()
     fast = Fast(kernels, *data)
     fast.state.seconds = 0.0
-    assert ended(fast, due=False) == 0
-    near(fast.pair[0], data[1], 1e-15)
+    assert ended(fast, due=False) == 1  # one there always is: else a busy machine would get nowhere
+    assert fast.state.values == pytest.approx(twin.values[:1])
     fast.state.seconds, fast.state.most = np.inf, 3
     fast.run()
     assert not fast.state.due
-    assert fast.state.values == pytest.approx(twin.values[:3])
+    assert fast.state.values == pytest.approx(twin.values[1:4])
     assert fast.state.times == sorted(fast.state.times)
     assert fast.state.times[0] >= 0
     assert fast.state.measuring >= 0
