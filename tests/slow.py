@@ -301,3 +301,93 @@ def residual_times(entries, f, C, D, based):
         out = out + (t - a * p) * D[j]
         error += a * p * p - 2 * t * p if based else (t - a * p) ** 2 / a
     return out, error
+
+
+def sweeps_in_blocks(F, G, B, wall, sweeps, progress, block):
+    """Sweeps that end, in each block of rows, when one changes it by less than `progress` times the first one."""
+    F = F.copy()
+    for rows in (slice(first, first + block) for first in range(0, len(F), block)):
+        first_change = None
+        for _ in range(sweeps):
+            before = F[rows].copy()
+            F[rows] = sweep(before, G, B[rows], wall)
+            change = np.linalg.norm(F[rows] - before)
+            first_change = change if first_change is None else first_change
+            if change <= progress * first_change:
+                break
+    return F
+
+
+class Burst:
+    """Iterations of hals, a-hals, e-hals (with a `beta`) or walls on a dense X; see src/kernels/burst.h.
+
+    What the iterations begin with is in `values`, `residuals` and `passed`; the rest is the state after the last one.
+    """
+
+    def __init__(self, X, U, V, sweeps=(1, 1), progress=0.0, block=128, beta=None, walls=(), clips=False, interval=0):
+        self.X, self.pair = X, [U, V]
+        self.sweeps, self.progress, self.block, self.interval = sweeps, progress, block, interval
+        self.beta = self.last_beta = beta
+        self.cap, self.judged, self.growth, self.cap_growth, self.shrink = 1.0, np.inf, 1.05, 1.01, 1.5
+        self.walls, self.clips = walls, clips
+        self.plain = None
+        self.values, self.residuals, self.passed, self.restarts = [], [], [], 0
+        self.known, self.passes = [True, False], 1  # products: X V, Xᵀ U
+
+    def value(self):
+        return 0.5 * np.linalg.norm(self.X - self.pair[0] @ self.pair[1].T) ** 2
+
+    def multiply(self, side):
+        self.passes += not self.known[side]
+        self.known[side] = True
+
+    def iterate(self, iterations):
+        for iteration in range(len(self.values), len(self.values) + iterations):
+            measured = self.interval > 0 and iteration % self.interval == 0
+            if measured:
+                self.multiply(0)  # the step needs it too
+                self.known[1] = True  # for measuring alone: not counted
+            value = self.value()
+            self.values.append(value)
+            self.residuals.append(kkt(self.X, *self.pair) if measured else np.nan)
+            self.passed.append(self.passes)
+            if self.beta is not None:
+                self._plan(value)
+            for side in (0, 1):
+                self._half_step(side, self.walls[iteration] if len(self.walls) else None)
+        return self
+
+    def _plan(self, value):
+        """The weight of the coming extrapolation (Ang and Gillis 2019), and a restart if the value has grown."""
+        if self.plain is None:
+            self.plain = [F.copy() for F in self.pair]
+        elif value > self.judged:
+            self.pair, self.known = [F.copy() for F in self.plain], [False, False]
+            self.cap, self.beta = self.last_beta, self.beta / self.shrink
+            self.restarts += 1
+        else:
+            self.last_beta = self.beta
+            self.beta = min(self.cap, self.growth * self.beta)
+            self.cap = min(1.0, self.cap_growth * self.cap)
+        self.judged = value
+
+    def _half_step(self, side, wall):
+        self.multiply(side)
+        self.known[1 - side] = False
+        C, X = self.pair[1 - side], self.X.T if side else self.X
+        G = C.T @ C
+        hardness = np.inf if wall is None else wall * np.diag(G).mean()
+        F = sweeps_in_blocks(self.pair[side], G, X @ C, hardness, self.sweeps[side], self.progress, self.block)
+        if self.clips and wall is not None and wall == self.walls[-1]:
+            F = np.maximum(F, 0)
+        if self.beta is not None:
+            F, self.plain[side] = np.maximum(0, F + self.beta * (F - self.plain[side])), F
+        self.pair[side] = F
+
+
+def half_step(X, U, V, shift, wall, sweeps, skip, old, beta):
+    """U after sweeps for U VᵀV - (X V - shift), extrapolated if there is an `old`; Xᵀ U, Uᵀ U, and the new `old`."""
+    U = new = sweep(U, V.T @ V, X @ V - shift, wall, sweeps, skip)
+    if old is not None:
+        U = np.maximum(0, new + beta * (new - old))
+    return U, X.T @ U, U.T @ U, new

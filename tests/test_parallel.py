@@ -1,5 +1,6 @@
 """Products on our own threads, and the threads of BLAS, which belong to others too."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -9,10 +10,15 @@ import time
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from enmf import parallel
+import enmf
+from enmf import kernels, parallel
+from enmf.matrix.dense import DenseMatrix
+from enmf.problem.problem import Problem
+from enmf.problem.state import State
 
 
 def stored(A, order):
@@ -189,3 +195,136 @@ def test_blas_is_held_inside_and_as_it_was_outside():
     """In a process of its own: the tests themselves run inside a limit."""
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+# Whole fits ----------------------------------------------------------------------------------------------------------
+
+
+def problem_of(seed):
+    """Large enough for two threads, with and without bursts of iterations."""
+    return np.random.default_rng(seed).random((500 if seed % 2 else 60, 300 if seed % 2 else 40))
+
+
+def fit(seed, n_threads=2):
+    result = enmf.factorize(problem_of(seed), 5, random_state=seed, max_iter=15, tol=0.0, n_threads=n_threads)
+    return result.U, result.V
+
+
+def answer(queue, seed):
+    queue.put(fit(seed))
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_forked_child_makes_the_fit_of_its_parent(seed):
+    expected = fit(seed)
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=answer, args=(queue, seed))
+    child.start()
+    try:
+        found = queue.get(timeout=60)
+        child.join(60)
+        assert child.exitcode == 0
+    finally:
+        if child.is_alive():
+            child.kill()
+    for one, other in zip(found, expected):
+        np.testing.assert_array_equal(one, other)
+    for one, other in zip(fit(seed), expected):  # the parent has kept its threads
+        np.testing.assert_array_equal(one, other)
+
+
+def test_fits_of_eight_threads_at_once_are_those_made_alone():
+    alone = [fit(seed) for seed in range(8)]
+    ready, found = threading.Barrier(8), [None] * 8
+
+    def make(seed):
+        ready.wait(30)
+        found[seed] = fit(seed)
+
+    threads = [threading.Thread(target=make, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    for pair, expected in zip(found, alone):
+        for one, other in zip(pair, expected):
+            np.testing.assert_array_equal(one, other)
+
+
+ENDING = """
+import threading
+import numpy as np
+import enmf
+from enmf import parallel
+
+enmf.factorize(np.random.default_rng(0).random((500, 300)), 5, max_iter=5, tol=0, n_threads=2)
+parallel.run(lambda start, stop: None, np.arange(4))
+assert sum(thread.name == "enmf" for thread in threading.enumerate()) >= 2
+"""
+
+
+def test_an_interpreter_ends_quietly_with_idle_threads():
+    done = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def counted_during(kernel):
+    """How far another Python thread counts, a hundred times a millisecond at most, while the kernel runs."""
+    count, done = 0, threading.Event()
+    began = threading.Event()
+
+    def go():
+        nonlocal count
+        began.set()
+        while not done.is_set():
+            count += 1
+            time.sleep(1e-5)
+
+    thread = threading.Thread(target=go)
+    thread.start()
+    began.wait(10)
+    first, seconds = count, time.perf_counter()
+    try:
+        kernel()
+        return count - first, time.perf_counter() - seconds
+    finally:
+        done.set()
+        thread.join()
+
+
+def long_sweep():
+    rng = np.random.default_rng(0)
+    F, B = rng.random((40, 3000)), rng.random((40, 3000))
+    G = B @ B.T
+    return lambda: kernels.sweep.sweep(0, 3000, F, B, G, np.inf, 600, 0.0, np.zeros(40, dtype=bool))
+
+
+def long_product():
+    rng = np.random.default_rng(0)
+    X = sp.random_array((4000, 300), density=0.5, format="csr", rng=rng)
+    C, out = rng.random((300, 300)), np.empty((300, 4000))
+    return lambda: kernels.sparse.times(0, 4000, X.indptr[None], X.indices, X.data, C, out)
+
+
+def long_burst():
+    state = State(Problem(DenseMatrix(problem_of(0))), *(np.ones((n, 5)) for n in (60, 40)))
+    burst = state.X.burst(5)
+    arrays = [[np.ones((5, n)), np.empty((5, n)), np.full((5, 5), n + 0.0), *np.empty((2, 5, n))] for n in (60, 40)]
+    for side in (0, 1):
+        burst.factor(side, *arrays[side], 1, False)
+    now = burst.state
+    now.most = now.patience = 10**9
+    now.seconds, now.least_value, now.size = 0.2, -np.inf, 1.0
+    burst.prepare(1)
+    return lambda: burst.work(0, 1)
+
+
+@pytest.mark.parametrize("make", [long_sweep, long_product, long_burst])
+def test_other_threads_go_on_while_a_kernel_runs(make):
+    """Two short waits for the GIL would be all that a kernel allowed which held it."""
+    count, seconds = counted_during(make())
+    assert seconds > 0.02  # else this says nothing
+    assert count > 5

@@ -1,5 +1,7 @@
 #include "burst.h"
 
+#include <algorithm>
+
 #include <nanobind/stl/vector.h>
 
 #include "module.h"
@@ -17,23 +19,24 @@ class HeldBurst {
 
     void factor(int side, nb::handle F, nb::handle product, nb::handle gram, nb::handle plain, nb::handle best,
                 Index sweeps, bool knows_product) {
-        require(side == 0 || side == 1, "a side is 0 or 1");
-        BurstHalf<T>& half = burst_.halves[side];
-        Array arrays[5];
+        BurstHalf<T>& half = burst_.halves[known(side)];
+        std::vector<Array> arrays(5);
+        Rows<T> views[5];
         const nb::handle objects[5] = {F, product, gram, plain, best};
         const char* names[5] = {"F", "product", "gram", "plain", "best"};
-        Rows<T>* views[5] = {&half.F, &half.product, &half.gram, &half.plain, &half.best};
-        for (int i = 0; i < 5; ++i) {
+        for (std::size_t i = 0; i < 5; ++i) {
             if (!arrays[i].fill(objects[i].ptr())) throw nb::type_error("a factor has to be an array");
-            *views[i] = arrays[i].rows<T>(names[i]);
-            require(views[i]->count == r_ && views[i]->width == (i == 2 ? r_ : shape_[side]),
+            views[i] = arrays[i].rows<T>(names[i]);
+            require(views[i].count == r_ && views[i].width == (i == 2 ? r_ : shape_[side]),
                     "a factor has to be r x n, its Gram matrix r x r");
-            for (int j = 0; j < i; ++j) require(!arrays[i].touches(arrays[j]), "two arrays of a factor share memory");
+            for (std::size_t j = 0; j < i; ++j)
+                require(!arrays[i].touches(arrays[j]), "two arrays of a factor share memory");
         }
+        threads_ = 0;
+        half.F = views[0], half.product = views[1], half.gram = views[2], half.plain = views[3], half.best = views[4];
         half.sweeps = sweeps;
         half.knows_product = knows_product;
-        held_[side].clear();
-        for (Array& array : arrays) held_[side].push_back(std::move(array));
+        held_[side].swap(arrays);
     }
 
     void dense(nb::handle X, nb::handle Xt) {
@@ -45,35 +48,56 @@ class HeldBurst {
     }
 
     void sparse(int side, nb::handle starts, nb::handle columns, nb::handle values) {
-        require(side == 0 || side == 1, "a side is 0 or 1");
+        const Index width = shape_[1 - known(side)];
         const Array &begin = hold(starts), &index = hold(columns), &data = hold(values);
         by_index(begin, "starts", [&]<class P>(Type<P>) {
             const auto rows = begin.rows<const P>("starts");
             require(rows.width == shape_[side] + 1, "starts has to have one column more than there are rows");
+            require(rows.count > 0, "starts has to have a row");
             by_index(index, "columns", [&]<class I>(Type<I>) {
                 const auto places = index.line<const I>("columns");
                 const auto numbers = data.line<const T>("values");
                 require(places.size == numbers.size, "columns and values have to be equally long");
+                for (Index b = 0; b < rows.count; ++b)
+                    require(0 <= rows[b][0] && std::is_sorted(rows[b], rows[b] + rows.width) &&
+                                static_cast<Index>(rows[b][rows.width - 1]) <= numbers.size,
+                            "rows begin or end outside the entries");
+                require(std::all_of(places.data, places.data + places.size, [&](I j) { return 0 <= j && j < width; }),
+                        "an entry lies outside the matrix");
                 burst_.halves[side].X = std::make_unique<SparseSide<T, I>>(
-                    Starts(rows), rows.count, Entries<T, I>{places.data, numbers.data, numbers.size}, shape_[1 - side], r_);
+                    Starts(rows), rows.count, Entries<T, I>{places.data, numbers.data, numbers.size}, width, r_);
             });
         });
     }
 
     void prepare(int threads) {
-        for (const BurstHalf<T>& half : burst_.halves) require(half.X && half.F.data, "the burst has no matrix or factors");
+        for (const BurstHalf<T>& half : burst_.halves)
+            require(half.X && half.F.data, "the burst has no matrix or factors");
         require(threads > 0, "a burst needs a thread");
+        for (const Array& U : held_[0]) {
+            for (const Array& V : held_[1]) require(!U.touches(V), "the two factors share memory");
+            for (const auto& part : matrix_) require(!U.touches(*part), "a factor shares memory with the matrix");
+        }
+        for (const Array& V : held_[1])
+            for (const auto& part : matrix_) require(!V.touches(*part), "a factor shares memory with the matrix");
         burst_.prepare(threads);
+        threads_ = threads;
     }
 
     // As a kernel: thread `start` of those that were prepared.
     void work(Index start, Index) {
+        require(0 <= start && start < threads_, "the burst was not prepared for this thread");
         unlocked([&] { burst_.work(static_cast<int>(start)); });
     }
 
-    bool knows_product(int side) const { return burst_.halves[side].knows_product; }
+    bool knows_product(int side) const { return burst_.halves[known(side)].knows_product; }
 
   private:
+    static int known(int side) {
+        require(side == 0 || side == 1, "a side is 0 or 1");
+        return side;
+    }
+
     const Array& hold(nb::handle object) {
         auto array = std::make_unique<Array>();
         if (!array->fill(object.ptr())) throw nb::type_error("X has to be made of arrays");
@@ -82,6 +106,7 @@ class HeldBurst {
     }
 
     const Index shape_[2], r_;
+    int threads_ = 0;  // that were prepared
     Burst<T> burst_;
     std::vector<Array> held_[2];
     std::vector<std::unique_ptr<Array>> matrix_;

@@ -115,10 +115,10 @@ class SparseSide : public Side<T> {
 // One factor, and what is known about it.
 template <class T>
 struct BurstHalf {
-    Rows<T> F;                  // r x n
-    Rows<T> product;            // X C of the other factor C
-    Rows<T> gram;               // FᵀF
-    Rows<T> plain, best;        // before extrapolation; the best one so far
+    Rows<T> F{};                // r x n
+    Rows<T> product{};          // X C of the other factor C
+    Rows<T> gram{};             // FᵀF
+    Rows<T> plain{}, best{};    // before extrapolation; the best one so far
     std::unique_ptr<Side<T>> X;
     Index sweeps = 1;           // largest number
     bool knows_product = false;
@@ -141,7 +141,7 @@ struct BurstState {
     double squared_norm = 0.0, size = 0.0;  // ||X||², ||X||
     // The run
     Index iteration = 0, most = 0;  // the coming one, and how many may be done
-    double seconds = 0.0;           // that they may take
+    double seconds = 0.0;           // that they may take; the first one is done in any case
     Index interval = 0;             // iterations between KKT residuals; 0: none
     bool keeps_all = true;          // any pair may be the best one, else those at powers of two
     double best = 0.0;              // the smallest value so far
@@ -311,9 +311,11 @@ class Burst {
     }
 
     void measure_gradients(Scratch& mine) {
+        if (!halves[0].knows_product) multiply(mine, 0);  // the next step needs it too, so it is charged
         const auto began = Clock::now();
-        for (int side : {0, 1})
-            if (!halves[side].knows_product) multiply(mine, side);
+        const Index passes = mine.thread == 0 ? state.passes : 0;
+        if (!halves[1].knows_product) multiply(mine, 1);
+        if (mine.thread == 0) state.passes = passes;
         for (int side : {0, 1}) {
             const BurstHalf<T>& half = halves[side];
             round(mine, side, [&](Index b, Index first, Index width) {
@@ -378,8 +380,8 @@ class Burst {
                          (state.evening > 0 && state.iteration % state.evening == 0 && far_apart());
         const std::size_t done = state.values.size();
         state.due = due || (!state.walls.empty() && done == state.walls.size());
-        // at least one step, however slow the clock finds it
-        going_ = !state.due && static_cast<Index>(done) < state.most && (done == 0 || seconds < state.seconds);
+        const bool in_time = done == 0 || seconds < state.seconds;  // at least one: else a busy machine gets nowhere
+        going_ = !state.due && static_cast<Index>(done) < state.most && in_time;
         if (!going_) return;
         if (falls) {
             state.lowest = now;
