@@ -13,8 +13,15 @@ from sklearn.exceptions import ConvergenceWarning
 
 import enmf
 import problems
+from enmf.exterior.feasibility import WallPath
+from enmf.matrix.dense import DenseMatrix
+from enmf.matrix.sparse import SparseMatrix
+from enmf.problem.problem import Problem
+from enmf.problem.state import State
 from enmf.run import bursts
-from enmf.run.stopping import DEFAULTS
+from enmf.run.loop import Stage, run_stage
+from enmf.run.monitor import Monitor
+from enmf.run.stopping import DEFAULTS, Stopping
 
 METHODS = ["hals", "a-hals", "e-hals", "default"]
 KINDS = ["dense", "fortran", "sparse", "float32", "sparse float32"]
@@ -91,6 +98,53 @@ def test_bursts_are_the_steps(method, kind, taken):
     assert {name: (cost.iterations, cost.passes) for name, cost in whole.phases.items()} == {
         name: (cost.iterations, cost.passes) for name, cost in steps.phases.items()
     }
+
+
+@pytest.mark.parametrize("method", ["hals", "a-hals", "e-hals"])
+def test_what_a_burst_does_not_know_is_computed_again(method, taken, monkeypatch):
+    """Where KKT residuals are rare, a burst may end with one known product; the loop goes on from there."""
+    X = problems.dense(30, 20)
+    steps = fit(X, method, rank=8, max_iter=31, tol=0.0, callback=quiet)
+    measured = ~np.isnan(column(steps, "kkt"))
+    assert measured.any()
+    assert not measured.all()
+    monkeypatch.setattr(bursts, "SECONDS", 1e-6)
+    for most in (29, 30, 31):
+        whole = fit(X, method, rank=8, max_iter=most, tol=0.0)
+        np.testing.assert_allclose(column(whole, "error"), column(steps, "error")[: most + 1], rtol=1e-7)
+        # the loop has the product of the coming step before it records an iteration, even if a restart discards it
+        fewer = column(steps, "passes")[most] - column(whole, "passes")[-1]
+        assert fewer == 0 if method != "e-hals" else 0 <= fewer < 10
+        np.testing.assert_allclose(whole.error, np.linalg.norm(X - whole.U @ whole.V.T), rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seconds", [1.0, 1e-6])
+@pytest.mark.parametrize("most", [7, 100])
+def test_walls_in_bursts_are_those_of_the_steps(kind, seconds, most, taken, monkeypatch):
+    """A stage that ends by itself; its factors have negative entries until the last step."""
+    monkeypatch.setattr(bursts, "SECONDS", seconds)
+    X = data(kind)
+    found = []
+    for watch in (None, quiet):
+        rng = np.random.default_rng(0)
+        problem = Problem((SparseMatrix if "sparse" in kind else DenseMatrix)(X))
+        state = State(problem, *(rng.standard_normal((length, 4)) for length in X.shape))
+        monitor = Monitor(problem, Stopping(), watch)
+        left = run_stage(state, WallPath(), monitor, Stage("feasibility", most))
+        found.append((state, monitor, left))
+    (one, bursting, left), (other, stepping, expected) = found
+    steps = min(most, WallPath().steps)
+    assert sum(taken) == steps
+    assert left == expected
+    assert len(left) == WallPath().steps - steps
+    assert bursting.phases["feasibility"].iterations == stepping.phases["feasibility"].iterations == steps
+    share = 2e-3 if "float32" in kind else 1e-8
+    for F, G in ((one.U, other.U), (one.V, other.V)):
+        np.testing.assert_allclose(F, G, rtol=0, atol=share * np.abs(G).max())
+        assert (F.min() >= 0) == (most > steps)
+    assert one.value() == pytest.approx(other.value(), rel=share)
+    np.testing.assert_allclose(*([row.error for row in m.trace] for m in (bursting, stepping)), rtol=share)
 
 
 @pytest.mark.parametrize("method", ["hals", "e-hals", "default"])

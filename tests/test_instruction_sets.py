@@ -65,12 +65,12 @@ counts = sp.csr_array(rng.poisson(2.0, X.shape) * (rng.random(X.shape) < 0.2)).a
 how = {"random_state": 0, "max_iter": 12, "tol": 0.0}
 steps = {**how, "method": "e-hals", "init": "random"}
 fits = {
-    "dense": lambda n: enmf.factorize(X, 5, n_threads=n, **how),
-    "dense in bursts": lambda n: enmf.factorize(X[:150, :90], 5, n_threads=n, **steps),
+    "dense": lambda n: enmf.factorize(X[:150, :90], 5, n_threads=n, **how),
+    "dense in bursts": lambda n: enmf.factorize(X, 5, n_threads=n, **steps),
     "tall": lambda n: enmf.factorize(np.tile(X[:, :20], (20, 1)), 4, n_threads=n, **steps),
     "sparse": lambda n: enmf.factorize(counts, 5, n_threads=n, **steps),
     "masked": lambda n: enmf.complete(holes, 4, n_threads=n, **how),
-    "float32": lambda n: enmf.factorize(X.astype(np.float32), 5, n_threads=n, **how),
+    "float32": lambda n: enmf.factorize(X.astype(np.float32), 5, n_threads=n, **steps),
 }
 found = {}
 for name, fit in fits.items():

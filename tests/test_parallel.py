@@ -58,6 +58,20 @@ def test_matmul_does_not_depend_on_threads(shape, threads):
     np.testing.assert_allclose(results[0], A @ B, atol=1e-9)
 
 
+@pytest.mark.xfail(reason="BLAS treats the rest of a range apart, and a Gram matrix as a whole", strict=False)
+@pytest.mark.parametrize("of_itself", [False, True])
+def test_matmul_of_any_shape_does_not_depend_on_threads(of_itself):
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((260, 420))
+    B = A.T if of_itself else rng.standard_normal((420, 260))
+    results = []
+    for count in (1, 2, 3, 5):
+        with parallel.limit(count):
+            results.append(parallel.matmul(A, B))
+    for other in results[1:]:
+        np.testing.assert_array_equal(results[0], other)
+
+
 def test_the_result_is_stored_like_the_first_factor_and_goes_where_it_is_wanted():
     A, B = np.ones((5, 4), order="F"), np.ones((4, 3))
     assert parallel.matmul(A, B).flags.f_contiguous
