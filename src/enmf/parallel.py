@@ -11,7 +11,6 @@ A range is never split in a way that changes arithmetic, so results do not depen
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -27,8 +26,12 @@ from threadpoolctl import ThreadpoolController
 
 LEAST_WORK = 8_000_000  # flops of a range, a quarter of a millisecond: waking a thread takes at worst half of it
 LONGEST_CALL = 4_000_000_000  # flops of a call, about a tenth of a second: Ctrl-C is answered at its end
-PRODUCT_BLOCK = 64  # ranges of a product are multiples of it, so that BLAS splits them alike
-WIDE = 512  # products with more columns are not divided into shorter calls: each would pack the other operand anew
+PRODUCT_BLOCK = 64  # pieces of a product are multiples of it,
+WIDE_BLOCK, NARROW = (
+    512,
+    256,
+)  # or of more where its shorter side is not narrow: each piece packs the other operand anew
+MOST_PIECES = 64  # of a product, whatever the number of threads
 LARGE_SIDE = 1000  # decompositions of larger matrices gain from BLAS's threads
 INNER_PARTS = 8  # parts of a long inner dimension, whatever the number of threads
 INNER_LENGTH = 1024  # least length of such a part
@@ -280,15 +283,22 @@ def matmul(A: np.ndarray, B: np.ndarray, out: np.ndarray | None = None) -> np.nd
         run(part, even_bounds(parts, 2.0 * n * m * inner / parts))
         return np.sum(partial, axis=0, out=out)
 
+    # always the same pieces: BLAS adds up in another order at the edges of a range, and for A Aᵀ as a whole
+    length, flops = max(n, m), 2.0 * n * m * inner
+    block = PRODUCT_BLOCK if min(n, m) <= NARROW else WIDE_BLOCK
+    blocks = -(-length // block)
+    pieces = 1 << (min(MOST_PIECES, blocks, int(flops / LEAST_WORK)).bit_length() - 1)
+    edges = np.minimum(np.arange(pieces + 1) * blocks // pieces * block, length).tolist()
+
     def rows(start: int, stop: int) -> None:
-        np.matmul(A[start:stop], B, out=out[start:stop])
+        for first, last in pairwise(edges[start : stop + 1]):
+            np.matmul(A[first:last], B, out=out[first:last])
 
     def columns(start: int, stop: int) -> None:
-        np.matmul(A, B[:, start:stop], out=out[:, start:stop])
+        for first, last in pairwise(edges[start : stop + 1]):
+            np.matmul(A, B[:, first:last], out=out[:, first:last])
 
-    length, kernel = (n, rows) if n >= m else (m, columns)
-    longest = LONGEST_CALL if min(n, m) <= WIDE else math.inf
-    run(kernel, even_bounds(length, 2.0 * inner * min(n, m), PRODUCT_BLOCK, longest))
+    run(rows if n >= m else columns, even_bounds(pieces, flops / pieces))
     return out
 
 
@@ -315,13 +325,13 @@ def _answers(pool: ThreadPoolExecutor, waiting: list[Future[Answer]]) -> list[An
         raise
 
 
-def even_bounds(length: int, work_per_item: float, block: int = 1, longest: float = LONGEST_CALL) -> np.ndarray:
+def even_bounds(length: int, work_per_item: float, block: int = 1) -> np.ndarray:
     """Bounds of equal ranges of 0..length, multiples of `block`; fewer ranges if there is little work.
 
-    `work_per_item` and `longest`, the work of a call, are in flops.
+    `work_per_item` is in flops.
     """
     blocks = -(-length // block)
-    threads, calls = _division(length * work_per_item, blocks, longest)
+    threads, calls = _division(length * work_per_item, blocks)
     if threads * calls == 1:
         return np.array([0, length])
     borders = (np.arange(threads * calls + 1) * blocks // (threads * calls)) * block
@@ -332,7 +342,7 @@ def even_bounds(length: int, work_per_item: float, block: int = 1, longest: floa
 def balanced_bounds(indptr: np.ndarray, work_per_entry: float) -> np.ndarray:
     """Bounds of row ranges with equally many stored entries (CSR `indptr`), which cost more than dense ones."""
     entries = int(indptr[-1])
-    threads, calls = _division(8.0 * entries * work_per_entry, len(indptr) - 1, LONGEST_CALL)
+    threads, calls = _division(8.0 * entries * work_per_entry, len(indptr) - 1)
     if threads * calls == 1:
         return np.array([0, len(indptr) - 1])
     shares = np.arange(threads * calls + 1) * (entries / (threads * calls))
@@ -341,11 +351,11 @@ def balanced_bounds(indptr: np.ndarray, work_per_entry: float) -> np.ndarray:
     return _by_thread(np.maximum.accumulate(borders), calls)
 
 
-def _division(flops: float, most: int, longest: float) -> tuple[int, int]:
+def _division(flops: float, most: int) -> tuple[int, int]:
     """How many threads share the work, and how many calls each of them makes: several if one would last long."""
     useful = int(flops / LEAST_WORK)
     threads = max(1, min(count(), most, useful))
-    return threads, max(1, min(most // threads, -int(-flops // (longest * threads))))
+    return threads, max(1, min(most // threads, -int(-flops // (LONGEST_CALL * threads))))
 
 
 def _by_thread(borders: np.ndarray, calls: int) -> np.ndarray:
