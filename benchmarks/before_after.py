@@ -1,9 +1,10 @@
 """Default fits of two versions of enmf in one run: interleaved pairs on the complete data sets, ratios of their times.
 
-python benchmarks/before_after.py OLD/src [--sets digits verb ...] [--pairs 7] [--out before_after]
+python benchmarks/before_after.py OLD/src [--old-python PATH] [--sets digits verb ...] [--pairs 7] [--out before_after]
 
-OLD/src is the source folder of the version to compare with (a checkout beside this one). Each version has a process of
-its own, which loads the set, makes one fit that does not count (it imports), and then fits when it is its
+OLD/src is the source folder of the version to compare with (a checkout beside this one). `--old-python` is the Python of
+its own environment: in one with an editable install of this version, that would come before OLD/src. Each version has a
+process of its own, which loads the set, makes one fit that does not count (it imports), and then fits when it is its
 turn; the turns alternate. A row is a set: medians of both, the median of the ratios new / old of the pairs, and how the
 results compare. Sets that are not there (ENMF_DATA) are left out by name.
 """
@@ -32,11 +33,12 @@ RANKS = {
 SRC = Path(__file__).resolve().parents[1] / "src"
 
 
-def work() -> None:
+def work(source: Path) -> None:
     """The process of one version: a set by name, then a seed per line; answers with seconds and figures."""
     import enmf
     from enmf.bench.data import matrix
 
+    assert Path(enmf.__file__).is_relative_to(source.resolve()), f"enmf is that of {enmf.__file__}"
     warnings.simplefilter("ignore")
     for line in sys.stdin:
         order = json.loads(line)
@@ -55,9 +57,9 @@ def work() -> None:
 class Version:
     """A process with one version of the package."""
 
-    def __init__(self, source: Path) -> None:
+    def __init__(self, source: Path, python: str = sys.executable) -> None:
         environment = {**os.environ, "PYTHONPATH": str(source)}
-        command = [sys.executable, __file__, "--worker"]
+        command = [python, __file__, "--worker", str(source)]
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment)
 
@@ -93,15 +95,16 @@ def compare(name: str, versions: tuple[Version, Version], pairs: int) -> dict[st
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("old", type=Path, nargs="?")
+    parser.add_argument("--old-python", default=sys.executable)
     parser.add_argument("--sets", nargs="+", default=list(RANKS))
     parser.add_argument("--pairs", type=int, default=7)
     parser.add_argument("--out", default="before_after", help="name of the csv file in benchmarks/results")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
-        work()
+        work(options.old)
         return
-    versions = Version(options.old), Version(SRC)
+    versions = Version(options.old, options.old_python), Version(SRC)
     rows = []
     for name in options.sets:
         rows.append(compare(name, versions, options.pairs))
