@@ -2,7 +2,7 @@
 
 python benchmarks/before_after.py OLD/src [--old-python PATH] [--sets digits verb ...] [--pairs 7] [--out before_after]
 
-OLD/src is the source folder of the version to compare with (a checkout beside this one). `--old-python` is the Python of
+OLD/src is the source folder of the version to compare with (a checkout beside this one). `--old-python` is the one of
 its own environment: in one with an editable install of this version, that would come before OLD/src. Each version has a
 process of its own, which loads the set, makes one fit that does not count (it imports), and then fits when it is its
 turn; the turns alternate. A row is a set: medians of both, the median of the ratios new / old of the pairs, and how the
