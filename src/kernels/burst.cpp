@@ -142,7 +142,8 @@ void bind_burst(nb::module_& m) {
         std::pair("best", &S::best), std::pair("lowest", &S::lowest), std::pair("lowest_at", &S::lowest_at),
         std::pair("precision", &S::precision), std::pair("least_value", &S::least_value), std::pair("tol", &S::tol),
         std::pair("tol_from", &S::tol_from), std::pair("patience", &S::patience), std::pair("evening", &S::evening),
-        std::pair("apart", &S::apart), std::pair("due", &S::due), std::pair("passes", &S::passes), std::pair("measuring", &S::measuring),
+        std::pair("apart", &S::apart), std::pair("due", &S::due), std::pair("passes", &S::passes),
+        std::pair("measuring", &S::measuring),
         std::pair("values", &S::values), std::pair("residuals", &S::residuals), std::pair("times", &S::times),
         std::pair("passed", &S::passed));
     bind_class<double>(m, "Double");

@@ -211,8 +211,7 @@ class Burst {
         state.measuring = 0.0;
         began_ = Clock::now();
         going_ = true;
-        if (shares_.size() < static_cast<std::size_t>(threads)) shares_ = std::vector<Share>(static_cast<std::size_t>(threads));
-        for (Share& share : shares_) share.done = 0;
+        shares_ = std::vector<Share>(static_cast<std::size_t>(threads));
     }
 
     // What every thread does.
@@ -258,12 +257,13 @@ class Burst {
         for (int i = 0; i < threads_; ++i) {  // first its own share, then what others have left of theirs
             const int of = (mine.thread + i) % threads_;
             const Index begin = count * of / threads_, end = count * (of + 1) / threads_;
-            for (Index b = begin + shares_[static_cast<std::size_t>(of)].done.fetch_add(1); b < end; b = begin + shares_[static_cast<std::size_t>(of)].done.fetch_add(1))
+            std::atomic<Index>& done = shares_[static_cast<std::size_t>(of)].done;
+            for (Index b = begin + done.fetch_add(1); b < end; b = begin + done.fetch_add(1))
                 body(b, b * lanes, std::min(lanes, n - b * lanes));
         }
         gate_.pass();
         if (mine.thread == 0) {
-            for (int of = 0; of < threads_; ++of) shares_[static_cast<std::size_t>(of)].done = 0;
+            for (Share& share : shares_) share.done = 0;
             after();
         }
         gate_.pass();
