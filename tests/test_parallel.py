@@ -317,9 +317,9 @@ def long_sweep():
 
 def long_product():
     rng = np.random.default_rng(0)
-    X = sp.random_array((4000, 300), density=0.5, format="csr", rng=rng)
-    C, out = rng.random((300, 300)), np.empty((300, 4000))
-    return lambda: kernels.sparse.times(0, 4000, X.indptr[None], X.indices, X.data, C, out)
+    X = sp.random_array((8000, 1000), density=0.3, format="csr", rng=rng)
+    C, out = rng.random((1000, 300)), np.empty((300, 8000))
+    return lambda: kernels.sparse.times(0, 8000, X.indptr[None], X.indices, X.data, C, out)
 
 
 def long_burst():
