@@ -32,12 +32,14 @@ template <class T>
 class Space {
   public:
     explicit Space(Index size)
-        : data_(static_cast<T*>(::operator new(bytes(size), std::align_val_t{64}))), size_(size) {
+        : data_(size <= FEW ? few_ : static_cast<T*>(::operator new(bytes(size), std::align_val_t{64}))), size_(size) {
         std::fill_n(data_, size, T(0));
     }
     Space(const Space&) = delete;
     Space& operator=(const Space&) = delete;
-    ~Space() { ::operator delete(data_, std::align_val_t{64}); }
+    ~Space() {
+        if (data_ != few_) ::operator delete(data_, std::align_val_t{64});
+    }
 
     T* get() const { return data_; }
     T& operator[](Index i) const { return data_[i]; }
@@ -45,8 +47,10 @@ class Space {
     Rows<T> rows(Index count) const { return {data_, count, count ? size_ / count : 0, count ? size_ / count : 0}; }
 
   private:
-    static std::size_t bytes(Index size) { return static_cast<std::size_t>(std::max<Index>(size, 1)) * sizeof(T); }
+    static constexpr Index FEW = 32;  // numbers that need no allocation
+    static std::size_t bytes(Index size) { return static_cast<std::size_t>(size) * sizeof(T); }
 
+    alignas(64) T few_[FEW];
     T* data_;
     Index size_;
 };

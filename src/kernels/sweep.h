@@ -34,12 +34,14 @@ class Components {
             moves_[k] = determined && !skip[k];
             settles_[k] = !determined && !skip[k];
             any_settles_ |= settles_[k];
+            all_move_ &= moves_[k];
             up[k] = determined ? T(1) / G[k][k] : T(0);
             down[k] = determined && !hard ? static_cast<T>(1.0 / (static_cast<double>(G[k][k]) + wall)) : T(0);
         }
     }
 
     bool moves(Index k) const { return moves_[k]; }
+    bool all_move() const { return all_move_; }
 
     // A penalty (b < 0) sends a component that the data do not determine to zero.
     void settle(const Block<T>& work, const Block<T>& right) const {
@@ -57,11 +59,11 @@ class Components {
 
   private:
     Space<bool> moves_, settles_;
-    bool any_settles_ = false;
+    bool any_settles_ = false, all_move_ = true;
 };
 
 // The components panel .. panel + P of one strip of V vectors.
-template <class T, int P, int V, bool HARD>
+template <class T, int P, int V, bool HARD, bool ALL>
 inline __attribute__((always_inline)) void sweep_panel(T* work, const T* right, const Components<T>& of, Index panel,
                                                        Vector<T> (&moved)[V]) {
     constexpr Index lanes = V * LANES<T>;
@@ -81,7 +83,7 @@ inline __attribute__((always_inline)) void sweep_panel(T* work, const T* right, 
         const Index k = panel + p;
         T* line = here + p * lanes;
         const Vector<T> up = all(of.up[k]), down = all(of.down[k]);
-        const bool moves = of.moves(k);
+        const bool moves = ALL || of.moves(k);
         for (int v = 0; v < V; ++v) {
             const Vector<T> before = load(line + v * LANES<T>), z = target.at[p][v];
             Vector<T> now = HARD ? positive<T>(z * up) : z * (z > Vector<T>{} ? up : down);
@@ -97,7 +99,7 @@ inline __attribute__((always_inline)) void sweep_panel(T* work, const T* right, 
 // One sweep over all components of `strips` strips of V vectors, which follow each other; returns the sum of the squared
 // changes. The components of a strip stay in the cache; where they are few, the strips of a panel follow each other, so
 // that the next one need not wait.
-template <class T, int V, bool HARD>
+template <class T, int V, bool HARD, bool ALL>
 double sweep_strips(T* work, const T* right, const Components<T>& of, Index strips) {
     const Index r = of.G.count, distance = V * LANES<T> * r;
     const Index together = r <= FEW ? strips : 1;
@@ -106,26 +108,26 @@ double sweep_strips(T* work, const T* right, const Components<T>& of, Index stri
         Index panel = 0;
         for (; panel + PANEL <= r; panel += PANEL)
             for (Index s = first; s < first + together; ++s)
-                sweep_panel<T, PANEL, V, HARD>(work + s * distance, right + s * distance, of, panel, moved);
+                sweep_panel<T, PANEL, V, HARD, ALL>(work + s * distance, right + s * distance, of, panel, moved);
         if (panel < r)
             with_constant<PANEL - 1>(r - panel, [&](auto P) {
                 for (Index s = first; s < first + together; ++s)
-                    sweep_panel<T, P(), V, HARD>(work + s * distance, right + s * distance, of, panel, moved);
+                    sweep_panel<T, P(), V, HARD, ALL>(work + s * distance, right + s * distance, of, panel, moved);
             });
     }
     for (int v = 1; v < V; ++v) moved[0] += moved[v];
     return static_cast<double>(sum<T>(moved[0]));
 }
 
-template <class T, bool HARD>
+template <class T, bool HARD, bool ALL>
 void sweep_block(const Block<T>& work, const Block<T>& right, const Components<T>& of, const SweepOptions& how) {
     double first_change = 0.0;
     for (Index s = 0; s < how.most; ++s) {
         const Index whole = work.whole_strips();
-        double change = whole ? sweep_strips<T, STRIP, HARD>(work.strip(0), right.strip(0), of, whole) : 0.0;
+        double change = whole ? sweep_strips<T, STRIP, HARD, ALL>(work.strip(0), right.strip(0), of, whole) : 0.0;
         if (whole < work.strips())
             with_constant<STRIP>(work.vectors(whole), [&](auto V) {
-                change += sweep_strips<T, V(), HARD>(work.strip(whole), right.strip(whole), of, 1);
+                change += sweep_strips<T, V(), HARD, ALL>(work.strip(whole), right.strip(whole), of, 1);
             });
         if (s == 0) first_change = change;
         if (change <= how.progress * how.progress * first_change) break;
@@ -135,7 +137,12 @@ void sweep_block(const Block<T>& work, const Block<T>& right, const Components<T
 template <class T>
 void sweep_block(const Block<T>& work, const Block<T>& right, const Components<T>& of, const SweepOptions& how) {
     if (how.most > 0) of.settle(work, right);
-    of.hard ? sweep_block<T, true>(work, right, of, how) : sweep_block<T, false>(work, right, of, how);
+    if (of.hard && of.all_move())
+        sweep_block<T, true, true>(work, right, of, how);
+    else if (of.hard)
+        sweep_block<T, true, false>(work, right, of, how);
+    else
+        sweep_block<T, false, false>(work, right, of, how);
 }
 
 // compiled once, in sweep.cpp
