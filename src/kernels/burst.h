@@ -167,24 +167,22 @@ template <class T>
 void projected_squares(const Block<T>& F, const Block<T>& B, const Rows<const T>& G, double* squares) {
     const Index r = G.count;
     std::fill_n(squares, r, 0.0);
-    for (Index s = 0; s < F.strips(); ++s)
-        with_constant<STRIP>(F.vectors(s), [&](auto V) {
-            constexpr Index lanes = V() * LANES<T>;
-            for (Index k = 0; k < r; k += PANEL)
-                with_constant<PANEL>(r - k, [&](auto P) {
-                    auto descent = Tile<T, P(), V()>::read(B.strip(s) + k * lanes, lanes);  // becomes -D
-                    descent.template add<true>(G[0] + k, 1, G.stride, F.strip(s), lanes, r);
-                    for (int p = 0; p < P(); ++p) {
-                        Vector<T> total{};
-                        for (int v = 0; v < V(); ++v) {
-                            const Vector<T> f = load(F.strip(s) + (k + p) * lanes + v * LANES<T>);
-                            const Vector<T> d = f > Vector<T>{} ? descent.at[p][v] : positive<T>(descent.at[p][v]);
-                            total += d * d;
-                        }
-                        squares[k + p] += static_cast<double>(sum<T>(total));
-                    }
-                });
+    each_strip(F, [&](Index s, auto V) {
+        constexpr Index lanes = V() * LANES<T>;
+        each_panel(r, [&](Index k, auto P) {
+            auto descent = Tile<T, P(), V()>::read(B.strip(s) + k * lanes, lanes);  // becomes -D
+            descent.template add<true>(G[0] + k, 1, G.stride, F.strip(s), lanes, r);
+            for (int p = 0; p < P(); ++p) {
+                Vector<T> total{};
+                for (int v = 0; v < V(); ++v) {
+                    const Vector<T> f = load(F.strip(s) + (k + p) * lanes + v * LANES<T>);
+                    const Vector<T> d = f > Vector<T>{} ? descent.at[p][v] : positive<T>(descent.at[p][v]);
+                    total += d * d;
+                }
+                squares[k + p] += static_cast<double>(sum<T>(total));
+            }
         });
+    });
 }
 
 template <class T>

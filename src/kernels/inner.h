@@ -30,29 +30,6 @@ inline Pack<T, W> load_pack(const T* from) {
     return v;
 }
 
-template <class P>
-constexpr Index LANES_OF = sizeof(P) / sizeof(P{}[0]);
-
-// The first (0) or the second (1) half of a pack.
-template <Index WHICH, class P, std::size_t... I>
-inline auto half(P v, std::index_sequence<I...>) {
-    return __builtin_shufflevector(v, v, (WHICH * sizeof...(I) + I)...);
-}
-
-template <Index WHICH, class P>
-inline auto half(P v) {
-    return half<WHICH>(v, std::make_index_sequence<LANES_OF<P> / 2>());
-}
-
-// The sum of all lanes.
-template <class P>
-inline auto sum_pack(P v) {
-    if constexpr (LANES_OF<P> == 1)
-        return v[0];
-    else
-        return sum_pack(half<0>(v) + half<1>(v));
-}
-
 // A pack in double precision.
 template <class P>
 inline auto widen(P v) {

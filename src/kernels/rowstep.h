@@ -75,7 +75,7 @@ void row_steps(Index start, Index stop, const Rows<T>& F, const Rows<const T>& B
     alignas(64) T squares[BLOCK];
     for (Index first = start; first < stop; first += BLOCK) {
         const Index width = std::min(BLOCK, stop - first);
-        work.load({F.data, F.count, F.width, F.stride}, first, width);
+        work.load(as_const(F), first, width);
         right.load(B, first, width);
         gradient.resize(width);
         double first_norm = 0.0;

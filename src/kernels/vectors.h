@@ -148,22 +148,32 @@ class Part {
 #endif
 };
 
-// The sum of N lanes, by halves: few steps wait for each other.
-template <class T, int N, class Lanes>
-inline T sum_of(Lanes v) {
-    if constexpr (N == 2) {
-        return v[0] + v[1];
-    } else {
-        return [&]<int... I>(std::integer_sequence<int, I...>) {
-            return sum_of<T, N / 2>(__builtin_shufflevector(v, v, I...) +
-                                      __builtin_shufflevector(v, v, (I + N / 2)...));
-        }(std::make_integer_sequence<int, N / 2>());
-    }
+template <class P>
+constexpr Index LANES_OF = sizeof(P) / sizeof(P{}[0]);
+
+// The first (0) or the second (1) half of the lanes.
+template <Index WHICH, class P, std::size_t... I>
+inline auto half(P v, std::index_sequence<I...>) {
+    return __builtin_shufflevector(v, v, (WHICH * sizeof...(I) + I)...);
+}
+
+template <Index WHICH, class P>
+inline auto half(P v) {
+    return half<WHICH>(v, std::make_index_sequence<LANES_OF<P> / 2>());
+}
+
+// The sum of all lanes, by halves: few steps wait for each other.
+template <class P>
+inline auto sum_pack(P v) {
+    if constexpr (LANES_OF<P> == 1)
+        return v[0];
+    else
+        return sum_pack(half<0>(v) + half<1>(v));
 }
 
 template <class T>
 inline T sum(Vector<T> v) {
-    return sum_of<T, static_cast<int>(LANES<T>)>(v);
+    return sum_pack(v);
 }
 
 }  // namespace enmf
