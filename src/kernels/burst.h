@@ -3,12 +3,14 @@
 // otherwise pass between the kernels.
 //
 // A burst ends by itself before anything that needs a decision: it leaves the factors of an iteration that it has not
-// judged. All threads of a burst share the blocks of rows and columns, and wait for each other after every half-step.
-// Sums are kept by block, so the result does not depend on the threads.
+// judged. All threads of a burst share the blocks of rows and columns of a half-step. Sums are kept by block, so the
+// result does not depend on the threads.
 #pragma once
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <deque>
 #include <limits>
 #include <thread>
 #include <vector>
@@ -19,30 +21,103 @@
 namespace enmf {
 inline namespace ENMF_MODULE {  // these are types for Python, and every instruction set has its own
 
-// Threads wait here for each other; the last one to arrive opens it.
-class Gate {
+// One thread leads: it opens a round of blocks, takes part in it, and waits for those who have joined. The others join
+// when they come to it; one that is late, because another library or process has its core, holds nobody up. One that is
+// stopped in the middle of a block does: after such a wait the leader goes on alone for a while.
+class Crew {
+    using Clock = std::chrono::steady_clock;
+
   public:
+    // Before the threads begin.
     void expect(int threads) {
         threads_ = threads;
-        waiting_ = 0;
+        door_.store(door_.load() & ~OPEN);
+        over_.store(false);
+        shares_ = std::vector<Share>(static_cast<std::size_t>(threads));
     }
 
-    void pass() {
-        if (threads_ == 1) return;
-        const int turn = turn_.load(std::memory_order_acquire);
-        if (waiting_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads_) {
-            waiting_.store(0, std::memory_order_relaxed);
-            turn_.store(turn + 1, std::memory_order_release);
+    // By the leader, number 0: body(thread, block) for all blocks, on all threads.
+    template <class Body>
+    void round(Index blocks, const Body& body) {
+        if (threads_ == 1 || rounds_alone_ > 0) {
+            rounds_alone_ -= rounds_alone_ > 0;
+            for (Index b = 0; b < blocks; ++b) body(0, b);
             return;
         }
-        for (int spins = 0; turn_.load(std::memory_order_acquire) == turn; ++spins)
-            if (spins > PATIENCE) std::this_thread::yield();  // another process may have the core
+        for (Share& share : shares_) share.begun.store(0, std::memory_order_relaxed);
+        blocks_ = blocks;
+        body_ = &body;
+        call_ = [](const void* what, int thread, Index block) { (*static_cast<const Body*>(what))(thread, block); };
+        door_.store((door_.load(std::memory_order_relaxed) + ROUND) | OPEN, std::memory_order_release);
+        take_part(0);
+        door_.fetch_and(~OPEN, std::memory_order_acq_rel);
+        wait_for_others();
     }
 
+    // By the others, until the leader says that it is over, or is not heard of: it may have been interrupted.
+    void join(int thread) {
+        std::uint64_t last = 0;
+        auto heard = Clock::now();
+        for (int spins = 0; !over_.load(std::memory_order_acquire); ++spins) {
+            std::uint64_t seen = door_.load(std::memory_order_acquire);
+            const bool open = (seen & OPEN) && seen / ROUND != last;
+            if (open && door_.compare_exchange_weak(seen, seen + 1, std::memory_order_acq_rel)) {
+                take_part(thread);
+                last = seen / ROUND;
+                door_.fetch_sub(1, std::memory_order_release);
+                spins = 0;
+                heard = Clock::now();
+            } else if (spins > PATIENCE) {
+                if (Clock::now() - heard > SILENCE) return;
+                std::this_thread::yield();  // another process may have the core
+            }
+        }
+    }
+
+    void end() { over_.store(true, std::memory_order_release); }
+
+    int threads() const { return threads_; }
+
   private:
+    struct alignas(64) Share {
+        std::atomic<Index> begun{0};  // blocks that are done or begun
+    };
+
+    // Every thread has its share of the blocks, always the same, as they are in its cache; then it takes what others
+    // have left of theirs.
+    void take_part(int thread) {
+        for (int i = 0; i < threads_; ++i) {
+            const int of = (thread + i) % threads_;
+            const Index first = blocks_ * of / threads_, end = blocks_ * (of + 1) / threads_;
+            std::atomic<Index>& begun = shares_[static_cast<std::size_t>(of)].begun;
+            for (Index b = first + begun.fetch_add(1); b < end; b = first + begun.fetch_add(1)) call_(body_, thread, b);
+        }
+    }
+
+    void wait_for_others() {
+        const auto absent = [&] { return (door_.load(std::memory_order_acquire) & JOINED) == 0; };
+        for (int spins = 0; spins < PATIENCE; ++spins)
+            if (absent()) return;
+        const auto began = Clock::now();
+        while (!absent()) std::this_thread::yield();
+        if (Clock::now() - began > LONG_WAIT) rounds_alone_ = ROUNDS_ALONE;
+    }
+
     static constexpr int PATIENCE = 4000;
+    static constexpr std::chrono::microseconds LONG_WAIT{500};  // many times as long as a block
+    static constexpr std::chrono::milliseconds SILENCE{100};    // longer than a burst
+    static constexpr Index ROUNDS_ALONE = 200;                  // some ten milliseconds, as long as threads spin
+    // The door counts rounds; its last bits say whether one may still join, and how many have.
+    static constexpr std::uint64_t ROUND = 1 << 16, OPEN = 1 << 15, JOINED = OPEN - 1;
+
     int threads_ = 1;
-    std::atomic<int> waiting_{0}, turn_{0};
+    Index rounds_alone_ = 0;  // that are still to come
+    Index blocks_ = 0;
+    const void* body_ = nullptr;
+    void (*call_)(const void*, int, Index) = nullptr;
+    std::atomic<std::uint64_t> door_{0};
+    std::atomic<bool> over_{false};
+    std::vector<Share> shares_;
 };
 
 // X seen from one side: the product of its rows first .. first + width with the other factor C (r x m), into out (r x n).
@@ -193,8 +268,9 @@ class Burst {
 
     // Before the threads begin.
     void prepare(int threads) {
-        gate_.expect(threads);
-        threads_ = threads;
+        crew_.expect(threads);
+        scratch_.clear();
+        for (int thread = 0; thread < threads; ++thread) scratch_.emplace_back(halves[0].F.count);
         for (int side : {0, 1}) {
             const auto blocks = static_cast<std::size_t>(halves[side].blocks());
             const auto r = static_cast<std::size_t>(halves[side].F.count);
@@ -208,90 +284,63 @@ class Burst {
         state.passed.clear();
         state.measuring = 0.0;
         began_ = Clock::now();
-        going_ = true;
-        shares_ = std::vector<Share>(static_cast<std::size_t>(threads));
     }
 
-    // What every thread does.
+    // What every thread does: the first one leads.
     void work(int thread) {
-        Scratch mine(thread, halves[0].F.count);
+        if (thread > 0) {
+            crew_.join(thread);
+            return;
+        }
         for (int side : {0, 1})
-            round(mine, side, [&](Index, Index first, Index width) {
+            round(side, [&](Scratch&, Index, Index first, Index width) {
                 halves[1 - side].X->changed(first, width, as_const(halves[side].F));
             });
-        if (!halves[0].knows_product && !halves[1].knows_product) multiply(mine, 0);
-        measure_cross(mine, halves[1].knows_product ? 1 : 0);  // as after a step: a new burst changes no digit
+        if (!halves[0].knows_product && !halves[1].knows_product) multiply(0);
+        measure_cross(halves[1].knows_product ? 1 : 0);  // as after a step: a new burst changes no digit
         while (true) {
             const bool measured = state.interval > 0 && state.iteration % state.interval == 0;
-            if (measured) measure_gradients(mine);
-            if (thread == 0) decide(measured);
-            gate_.pass();
-            if (!going_) return;
-            if (restarts_) restore(mine);
-            step(mine, 0);
-            step(mine, 1);
+            if (measured) measure_gradients();
+            if (!decide(measured)) break;
+            if (restarts_) restore();
+            step(0);
+            step(1);
         }
+        crew_.end();
     }
 
   private:
     using Clock = std::chrono::steady_clock;
 
-    struct alignas(64) Share {
-        std::atomic<Index> done{0};  // blocks that are done or begun
-    };
-
     struct Scratch {
-        Scratch(int thread, Index r) : thread(thread), work(r), right(r), skip(r) {}
-        const int thread;
+        explicit Scratch(Index r) : work(r), right(r) {}
         Block<T> work, right;
-        const Space<bool> skip;  // none
     };
 
-    // The blocks of one side. Every thread has its share of them, always the same, as they are in its cache. When all
-    // are done, one thread does what comes `after` them, and then all go on.
-    template <class Body, class After>
-    void round(const Scratch& mine, int side, Body&& body, After&& after, Index lanes = BLOCK_LANES<T>) {
-        const Index n = halves[side].F.width, count = ceil_div(n, lanes);
-        for (int i = 0; i < threads_; ++i) {  // first its own share, then what others have left of theirs
-            const int of = (mine.thread + i) % threads_;
-            const Index begin = count * of / threads_, end = count * (of + 1) / threads_;
-            std::atomic<Index>& done = shares_[static_cast<std::size_t>(of)].done;
-            for (Index b = begin + done.fetch_add(1); b < end; b = begin + done.fetch_add(1))
-                body(b, b * lanes, std::min(lanes, n - b * lanes));
-        }
-        gate_.pass();
-        if (mine.thread == 0) {
-            for (Share& share : shares_) share.done = 0;
-            after();
-        }
-        gate_.pass();
-    }
-
+    // body(scratch, block, first, width) for the blocks of one side.
     template <class Body>
-    void round(const Scratch& mine, int side, Body&& body) {
-        round(mine, side, body, [] {});
+    void round(int side, const Body& body, Index lanes = BLOCK_LANES<T>) {
+        const Index n = halves[side].F.width;
+        crew_.round(ceil_div(n, lanes), [&](int thread, Index b) {
+            body(scratch_[static_cast<std::size_t>(thread)], b, b * lanes, std::min(lanes, n - b * lanes));
+        });
     }
 
-    void multiply(const Scratch& mine, int side) {
+    void multiply(int side) {
         BurstHalf<T>& half = halves[side];
-        round(
-            mine, side,
-            [&](Index, Index first, Index width) {
-                half.X->multiply(first, width, as_const(halves[1 - side].F), half.product);
-            },
-            [&] {
-                half.knows_product = true;
-                ++state.passes;
-            },
-            STRIP_LANES<T>);
+        const auto body = [&](Scratch&, Index, Index first, Index width) {
+            half.X->multiply(first, width, as_const(halves[1 - side].F), half.product);
+        };
+        round(side, body, STRIP_LANES<T>);
+        half.knows_product = true;
+        ++state.passes;
     }
 
     // <X C, F>, where the product is known.
-    void measure_cross(const Scratch& mine, int side) {
+    void measure_cross(int side) {
         const BurstHalf<T>& half = halves[side];
-        round(
-            mine, side, [&](Index b, Index first, Index width) { cross(side, b) = inner(half, first, width); },
-            [&] { add_crosses(side); });
+        round(side, [&](Scratch&, Index b, Index first, Index width) { cross(side, b) = inner(half, first, width); });
+        add_crosses(side);
     }
 
     static double inner(const BurstHalf<T>& half, Index first, Index width) {
@@ -308,22 +357,22 @@ class Burst {
         for (const double part : crosses_[side]) cross_ += part;
     }
 
-    void measure_gradients(Scratch& mine) {
-        if (!halves[0].knows_product) multiply(mine, 0);  // the next step needs it too, so it is charged
+    void measure_gradients() {
+        if (!halves[0].knows_product) multiply(0);  // the next step needs it too, so it is charged
         const auto began = Clock::now();
-        const Index passes = mine.thread == 0 ? state.passes : 0;
-        if (!halves[1].knows_product) multiply(mine, 1);
-        if (mine.thread == 0) state.passes = passes;
+        const Index passes = state.passes;
+        if (!halves[1].knows_product) multiply(1);
+        state.passes = passes;
         for (int side : {0, 1}) {
             const BurstHalf<T>& half = halves[side];
-            round(mine, side, [&](Index b, Index first, Index width) {
+            round(side, [&](Scratch& mine, Index b, Index first, Index width) {
                 mine.work.load(as_const(half.F), first, width);
                 mine.right.load(as_const(half.product), first, width);
                 projected_squares(mine.work, mine.right, as_const(halves[1 - side].gram),
                                   squares_[side].data() + b * half.F.count);
             });
         }
-        if (mine.thread == 0) state.measuring += seconds_since(began);
+        state.measuring += seconds_since(began);
     }
 
     static double seconds_since(Clock::time_point then) {
@@ -366,8 +415,8 @@ class Burst {
         return false;
     }
 
-    // By one thread: is this iteration one for the caller to judge? If not, it is recorded, and the next step planned.
-    void decide(bool measured) {
+    // Unless this iteration is one for the caller to judge, it is recorded, and the next step planned.
+    bool decide(bool measured) {
         const double now = value(), residual = measured ? kkt() : std::numeric_limits<double>::quiet_NaN();
         const double seconds = seconds_since(began_);
         const double error = std::sqrt(2.0 * std::max(now, 0.0));
@@ -379,8 +428,7 @@ class Burst {
         const std::size_t done = state.values.size();
         state.due = due || (!state.walls.empty() && done == state.walls.size());
         const bool in_time = done == 0 || seconds < state.seconds;  // at least one: else a busy machine gets nowhere
-        going_ = !state.due && static_cast<Index>(done) < state.most && in_time;
-        if (!going_) return;
+        if (state.due || static_cast<Index>(done) >= state.most || !in_time) return false;
         if (falls) {
             state.lowest = now;
             state.lowest_at = state.iteration;
@@ -403,36 +451,34 @@ class Burst {
             state.cap = std::min(1.0, state.cap_growth * state.cap);
         }
         state.judged = now;
+        return true;
     }
 
     // Back to the pair before extrapolation.
-    void restore(Scratch& mine) {
+    void restore() {
         for (int side : {0, 1}) {
             BurstHalf<T>& half = halves[side];
-            round(
-                mine, side,
-                [&](Index b, Index first, Index width) {
-                    mine.work.load(as_const(half.plain), first, width);
-                    mine.work.store(half.F, first);
-                    halves[1 - side].X->changed(first, width, as_const(half.F));
-                    add_to_gram(side, b, mine.work);
-                },
-                [&] {
-                    finish_gram(side);
-                    halves[1 - side].knows_product = false;
-                });
+            round(side, [&](Scratch& mine, Index b, Index first, Index width) {
+                mine.work.load(as_const(half.plain), first, width);
+                mine.work.store(half.F, first);
+                halves[1 - side].X->changed(first, width, as_const(half.F));
+                add_to_gram(side, b, mine.work);
+            });
+            finish_gram(side);
+            halves[1 - side].knows_product = false;
         }
     }
 
-    void step(Scratch& mine, int side) {
+    void step(int side) {
         BurstHalf<T>&half = halves[side], &other = halves[1 - side];
         const Rows<const T> G = as_const(other.gram);
         const SweepOptions how{wall(G), half.sweeps, state.progress};
-        const Components<T> of(G, how.wall, mine.skip.get());
+        const Space<bool> skip(G.count);  // none
+        const Components<T> of(G, how.wall, skip.get());
         const bool clips = state.clips && state.values.size() == state.walls.size();
-        if (!half.knows_product && half.blocks() < 2 * threads_) multiply(mine, side);  // there is more to share out
+        if (!half.knows_product && half.blocks() < 2 * crew_.threads()) multiply(side);  // there is more to share out
         const bool multiplies = !half.knows_product;
-        const auto body = [&](Index b, Index first, Index width) {
+        round(side, [&](Scratch& mine, Index b, Index first, Index width) {
             if (multiplies) half.X->multiply(first, width, as_const(other.F), half.product);
             mine.work.load(as_const(half.F), first, width);
             if (keeps_) mine.work.store(half.best, first);
@@ -450,16 +496,14 @@ class Burst {
             other.X->changed(first, width, as_const(half.F));
             add_to_gram(side, b, mine.work);
             if (side == 1) cross(side, b) = inner(half, first, width);
-        };
-        round(mine, side, body, [&] {
-            finish_gram(side);
-            half.knows_product = true;
-            other.knows_product = false;
-            state.passes += multiplies;
-            if (side == 0) return;
-            add_crosses(side);
-            ++state.iteration;
         });
+        finish_gram(side);
+        half.knows_product = true;
+        other.knows_product = false;
+        state.passes += multiplies;
+        if (side == 0) return;
+        add_crosses(side);
+        ++state.iteration;
     }
 
     double wall(const Rows<const T>& G) const {
@@ -490,11 +534,10 @@ class Burst {
         }
     }
 
-    Gate gate_;
-    int threads_ = 1;
-    std::vector<Share> shares_;
+    Crew crew_;
+    std::deque<Scratch> scratch_;  // one for each thread
     Clock::time_point began_;
-    bool going_ = true, keeps_ = false, begins_ = false, restarts_ = false;
+    bool keeps_ = false, begins_ = false, restarts_ = false;
     double cross_ = 0.0;
     std::vector<T> grams_[2];
     std::vector<double> crosses_[2], squares_[2];
