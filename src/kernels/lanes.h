@@ -26,6 +26,7 @@ template <class T>
 constexpr Index STRIP_LANES = STRIP * LANES<T>;
 
 inline Index ceil_div(Index a, Index b) { return (a + b - 1) / b; }
+inline Index padded(Index count, Index to) { return ceil_div(count, to) * to; }
 
 // Zeroed memory that begins on a cache line.
 template <class T>

@@ -12,15 +12,13 @@
 #include <cmath>
 #include <limits>
 
+#include "equations.h"
 #include "inner.h"
 #include "nnls.h"
 #include "offsets.h"
-#include "products.h"
-#include "sweep.h"
 
 namespace enmf {
 
-constexpr Index GATHERED = 64;      // entries of a row whose lines are copied together before they are summed
 constexpr double CANCELLED = 64.0;  // a diagonal entry of G0 that has shrunk to this many rounding units counts as zero
 
 // The stored entries. Weights and targets may have less precision than the factors.
@@ -42,157 +40,29 @@ struct RowProblems {
     Index components() const { return C.width; }
 };
 
-// The normal equations of one row. The right-hand side is one more line below G, and t one more coefficient beside a c:
-//     line k = sum_e (a_e c_e, t_e)_k c_e
-template <class T>
-class NormalEquations {
-  public:
-    explicit NormalEquations(Index r)
-        : r_(r), stride_(padded(r, LANES<T>)), per_entry_(stride_ + LANES<T>),
-          lines_((r + 1) * stride_), gathered_(GATHERED * stride_), coefficients_(GATHERED * per_entry_) {}
-
-    T* operator[](Index k) const { return lines_.get() + k * stride_; }  // row k of G, padded with zeros
-    T* right() const { return (*this)[r_]; }
-    Index stride() const { return stride_; }
-
-    template <class W, class I>
-    void form(Index i, const RowProblems<T, W, I>& of) {
-        const auto& entries = of.entries;
-        const bool based = entries.from_base[i];
-        std::fill_n(lines_.get(), lines_.size(), T(0));
-        for (Index k = 0; based && k < r_; ++k) {
-            std::copy_n(of.G0[k], k + 1, (*this)[k]);
-            right()[k] = of.B0[k][i];
-        }
-        const Index last = entries.indptr[i + 1];
-        for (Index e = entries.indptr[i]; e < last; e += GATHERED) {
-            const Index count = std::min(GATHERED, last - e);
-            gather(entries, of.C, e, count);
-            add_products(count);
-        }
-        constexpr T rounding = static_cast<T>(CANCELLED * std::numeric_limits<T>::epsilon());
-        for (Index k = 0; k < r_; ++k) {
-            for (Index j = 0; j < k; ++j) (*this)[j][k] = (*this)[k][j];
-            T& diagonal = (*this)[k][k];
-            if (based && diagonal <= rounding * of.G0[k][k]) diagonal = T(0);
-            diagonal += of.ridge[i];
-        }
+// The normal equations of row i.
+template <class T, class W, class I>
+void form(Index i, const RowProblems<T, W, I>& of, NormalEquations<T>& G) {
+    const auto& entries = of.entries;
+    const Index r = of.components(), first = entries.indptr[i];
+    const bool based = entries.from_base[i];
+    G.clear();
+    for (Index k = 0; based && k < r; ++k) {
+        std::copy_n(of.G0[k], k + 1, G[k]);
+        G.right()[k] = of.B0[k][i];
     }
-
-  private:
-    template <class W, class I>
-    void gather(const Entries<W, I>& entries, const Rows<const T>& C, Index first, Index count) {
-        const Index whole = r_ / LANES<T> * LANES<T>;
-        const Part<T> rest(r_ - whole);
-        for (Index q = 0; q < count; ++q) {
-            const T* row = C[static_cast<Index>(entries.indices[first + q])];
-            const Vector<T> a = all(static_cast<T>(entries.weights[first + q]));
-            T *line = gathered_.get() + q * stride_, *weighted = coefficients_.get() + q * per_entry_;
-            for (Index k = 0; k < whole; k += LANES<T>) {
-                const Vector<T> c = load(row + k);
-                store(line + k, c);
-                store(weighted + k, a * c);
-            }
-            if (!rest.none()) {
-                const Vector<T> c = rest.load(row + whole);
-                store(line + whole, c);
-                store(weighted + whole, a * c);
-            }
-            weighted[r_] = static_cast<T>(entries.targets[first + q]);
-        }
+    G.add(
+        entries.indptr[i + 1] - first, [&](Index q) { return of.C[static_cast<Index>(entries.indices[first + q])]; },
+        [&](Index q) { return static_cast<T>(entries.weights[first + q]); },
+        [&](Index q) { return static_cast<T>(entries.targets[first + q]); });
+    G.mirror();
+    constexpr T rounding = static_cast<T>(CANCELLED * std::numeric_limits<T>::epsilon());
+    for (Index k = 0; k < r; ++k) {
+        T& diagonal = G[k][k];
+        if (based && diagonal <= rounding * of.G0[k][k]) diagonal = T(0);
+        diagonal += of.ridge[i];
     }
-
-    // The lower triangle of G, in whole vectors, and the right-hand side.
-    void add_products(Index count) {
-        for (Index k = 0; k <= r_; k += PANEL)
-            with_constant<PANEL>(r_ + 1 - k, [&](auto P) {
-                const Index end = std::min(k + P(), r_);  // of what is needed of these lines
-                for (Index j = 0; j < end; j += STRIP * LANES<T>)
-                    with_constant<STRIP>(ceil_div(end - j, LANES<T>), [&](auto V) {
-                        auto tile = Tile<T, P(), V()>::read((*this)[k] + j, stride_);
-                        tile.add(coefficients_.get() + k, 1, per_entry_, gathered_.get() + j, stride_, count);
-                        tile.write((*this)[k] + j, stride_);
-                    });
-            });
-    }
-
-    const Index r_, stride_, per_entry_;
-    Space<T> lines_, gathered_, coefficients_;
-};
-
-// Coordinate sweeps on the normal equations of one row (compare sweep.h).
-template <class T>
-class RowSweeps {
-  public:
-    explicit RowSweeps(Index r) : u(r), r_(r), up_(r), down_(r) {}
-
-    const Space<T> u;
-
-    // The right-hand side becomes the descent direction b - G u. A finite wall is soft, and relative to the mean
-    // diagonal of G.
-    void begin(const NormalEquations<T>& G, double wall) {
-        double diagonal = 0.0;
-        for (Index k = 0; k < r_; ++k) diagonal += static_cast<double>(G[k][k]);
-        wall *= diagonal / static_cast<double>(r_);
-        for (Index k = 0; k < r_; ++k) {
-            const T g = G[k][k];
-            const bool determined = g > LEAST_CURVATURE<T>;
-            up_[k] = determined ? T(1) / g : T(0);
-            down_[k] = determined ? static_cast<T>(1.0 / (static_cast<double>(g) + wall)) : T(0);
-        }
-        for (Index k = 0; k < r_; k += PANEL)
-            with_constant<PANEL>(r_ - k, [&](auto P) { moved<P()>(G, k, u.get() + k); });
-    }
-
-    // One sweep over the components; returns the sum of the squared changes.
-    template <bool HARD>
-    double sweep(const NormalEquations<T>& G) {
-        double change = 0.0;
-        for (Index k = 0; k < r_; k += PANEL)
-            with_constant<PANEL>(r_ - k, [&](auto P) { change += panel<HARD, P()>(G, k); });
-        return change;
-    }
-
-  private:
-    template <bool HARD, int P>
-    double panel(const NormalEquations<T>& G, Index k) {
-        T z[P], steps[P];
-        double change = 0.0;
-        bool any = false;
-        for (int q = 0; q < P; ++q) {
-            T held = 0;  // old values, which give way to the new ones
-            for (int p = 0; p <= q; ++p) held += G[k + q][k + p] * u[k + p];
-            z[q] = G.right()[k + q] + held;
-        }
-        for (int p = 0; p < P; ++p) {
-            const T before = u[k + p], up = up_[k + p];
-            const T above = z[p] * up, below = HARD ? T(0) : z[p] * down_[k + p];
-            const T goal = above > below ? above : below;  // z >= 0: above; z < 0: below, as down <= up
-            const T now = up > T(0) ? goal : before;
-            for (int q = p + 1; q < P; ++q) z[q] -= now * G[k + q][k + p];
-            const T step = now - before;
-            change += static_cast<double>(step) * static_cast<double>(step);
-            any |= step != T(0);
-            steps[p] = step;
-            u[k + p] = now;
-        }
-        if (any) moved<P>(G, k, steps);
-        return change;
-    }
-
-    // The descent direction after these steps of the components k .. k + P.
-    template <int P>
-    static void moved(const NormalEquations<T>& G, Index k, const T* steps) {
-        for (Index j = 0; j < G.stride(); j += LANES<T>) {
-            auto slope = load(G.right() + j);
-            for (int p = 0; p < P; ++p) slope -= all(steps[p]) * load(G[k + p] + j);
-            store(G.right() + j, slope);
-        }
-    }
-
-    const Index r_;
-    Space<T> up_, down_;  // 1 / G_kk, and 1 / (G_kk + wall); zero where the entries do not determine a component
-};
+}
 
 // Up to `how.most` coordinate sweeps for the rows start..stop of F (r x n), in place. A row stops when a sweep changes
 // it by less than `how.progress` times the first. Components that the entries of the row do not determine stay
@@ -205,7 +75,7 @@ void masked_sweep(Index start, Index stop, const RowProblems<T, W, I>& of, const
     RowSweeps<T> row(r);
     for (Index i = start; i < stop; ++i) {
         if (indptr[i] == indptr[i + 1] && !of.entries.from_base[i] && of.ridge[i] == T(0)) continue;
-        G.form(i, of);
+        form(i, of, G);
         for (Index k = 0; k < r; ++k) row.u[k] = F[k][i];
         row.begin(G, how.wall);
         double first_change = 0.0;
@@ -237,7 +107,7 @@ void masked_row_steps(Index start, Index stop, const RowProblems<T, W, I>& of, c
             });
     };
     for (Index i = start; i < stop; ++i) {
-        G.form(i, of);
+        form(i, of, G);
         for (Index k = 0; k < r; ++k) u[k] = F[k][i];
         T first_norm = 0;
         for (Index s = 0; s < most; ++s) {
@@ -267,7 +137,7 @@ void masked_solve(Index start, Index stop, const RowProblems<double, W, I>& of, 
     NormalEquations<double> G(r);
     ActiveSet problem(r);
     for (Index i = start; i < stop; ++i) {
-        G.form(i, of);
+        form(i, of, G);
         std::copy_n(G.right(), r, problem.b.get());
         for (Index k = 0; k < r; ++k) problem.x[k] = F[k][i];
         problem.solve({G[0], G.stride()});

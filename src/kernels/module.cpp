@@ -60,6 +60,7 @@ NB_MODULE(ENMF_MODULE, m) {
     add("onepass", bind_onepass);
     add("admm", bind_admm);
     add("dense", bind_dense);
+    add("divergence", bind_divergence);
     add("gradient", bind_gradient);
     add("rowstep", bind_rowstep);
     add("sparse", bind_sparse);

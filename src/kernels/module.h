@@ -9,6 +9,7 @@ void bind_burst(nb::module_&);
 void bind_onepass(nb::module_&);
 void bind_admm(nb::module_&);
 void bind_dense(nb::module_&);
+void bind_divergence(nb::module_&);
 void bind_gradient(nb::module_&);
 void bind_rowstep(nb::module_&);
 void bind_sparse(nb::module_&);

@@ -15,8 +15,6 @@ namespace enmf {
 
 constexpr double DEPENDENT = 1e-13;  // of its diagonal entry is left of the pivot of a member that depends on others
 
-inline Index padded(Index count, Index to) { return ceil_div(count, to) * to; }
-
 // A symmetric matrix whose rows are padded with zeros to whole vectors.
 struct Gram {
     const double* data;

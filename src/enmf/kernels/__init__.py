@@ -34,6 +34,7 @@ def load(level: str) -> ModuleType:
 level = os.environ.get("ENMF_KERNELS") or available()[-1]  # the instruction set in use
 _loaded = load(level)
 BLOCK, LANE_BYTES, RANGE = _loaded.BLOCK, _loaded.LANE_BYTES, _loaded.RANGE
-admm, burst, dense, gradient, masked = _loaded.admm, _loaded.burst, _loaded.dense, _loaded.gradient, _loaded.masked
+admm, burst, dense, divergence = _loaded.admm, _loaded.burst, _loaded.dense, _loaded.divergence
+gradient, masked = _loaded.gradient, _loaded.masked
 nnls, onepass, pivoting, rowstep = _loaded.nnls, _loaded.onepass, _loaded.pivoting, _loaded.rowstep
 sparse, sweep = _loaded.sparse, _loaded.sweep

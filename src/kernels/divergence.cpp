@@ -1,0 +1,115 @@
+#include "divergence.h"
+
+#include <vector>
+
+#include "module.h"
+
+namespace enmf {
+inline namespace ENMF_MODULE {
+
+// One orientation of a matrix as Python sees it: it holds its arrays.
+template <class T>
+class HeldSource {
+  public:
+    explicit HeldSource(double beta) : beta_(beta) {}
+
+    void dense(nb::handle X) {
+        const Array& entries = hold(X);
+        take(std::make_unique<DenseSource<T>>(entries.template rows<const T>("X")));
+    }
+
+    // Rows of a sparse matrix with so many columns; no weights: an empty array.
+    void sparse(Index width, nb::handle starts, nb::handle columns, nb::handle values, nb::handle weights,
+                bool implied) {
+        const Array &begin = hold(starts), &index = hold(columns), &data = hold(values), &factor = hold(weights);
+        by_index(begin, "starts", [&]<class P>(Type<P>) {
+            const auto rows = begin.rows<const P>("starts");
+            require(rows.count > 0 && rows.width > 0, "starts has to have a row");
+            by_index(index, "columns", [&]<class I>(Type<I>) {
+                const auto places = index.line<const I>("columns");
+                const auto numbers = data.line<const T>("values"), w = factor.line<const T>("weights");
+                require(places.size == numbers.size, "columns and values have to be equally long");
+                require(w.size == 0 || w.size == numbers.size, "weights and values have to be equally long");
+                for (Index b = 0; b < rows.count; ++b)
+                    require(0 <= rows[b][0] && std::is_sorted(rows[b], rows[b] + rows.width) &&
+                                static_cast<Index>(rows[b][rows.width - 1]) <= numbers.size,
+                            "rows begin or end outside the entries");
+                require(std::all_of(places.data, places.data + places.size, [&](I j) { return 0 <= j && j < width; }),
+                        "an entry lies outside the matrix");
+                take(std::make_unique<SparseSource<T, I>>(Starts(rows), rows.width - 1, width, rows.count,
+                                                          Entries<T, I>{places.data, numbers.data, numbers.size},
+                                                          w.size ? w.data : nullptr, implied));
+            });
+        });
+    }
+
+    void newton(Index start, Index stop, const Array& C, const Array& base, double l1, const Array& l2, const Array& F,
+                Index steps, double progress, Index sweeps, double accuracy) const {
+        apart({&F}, {&C, &base, &l2});
+        const auto f = F.rows<T>("F");
+        const auto problem = of(C, base, l1, l2, f.count, f.width);
+        inside(start, stop, f.width);
+        unlocked([&] { enmf::newton(start, stop, problem, f, {steps, progress, sweeps, accuracy}); });
+    }
+
+    void terms(Index start, Index stop, const Array& C, const Array& base, const Array& F, const Array& values,
+               const Array& up, const Array& down) const {
+        apart({&values, &up, &down}, {&C, &base, &F});
+        const auto f = F.rows<const T>("F");
+        const auto v = values.line<double>("values");
+        const auto a = up.rows<T>("up"), b = down.rows<T>("down");
+        const auto problem = of(C, base, 0.0, base, f.count, f.width);
+        inside(start, stop, f.width);
+        require(v.size == f.width || v.size == 0, "values has to have the length of F");
+        require(a.width == b.width && (a.width == 0 || (a.width == f.width && a.count == f.count && b.count == f.count)),
+                "up and down have to have the shape of F, or no columns");
+        unlocked([&] { divergence_terms(start, stop, problem, f, v.size ? v.data : nullptr, a, b); });
+    }
+
+  private:
+    DivergenceProblem<T> of(const Array& C, const Array& base, double l1, const Array& l2, Index r, Index n) const {
+        require(source_ != nullptr && n == source_->rows, "F has to have a column for each row of the matrix");
+        const auto c = C.rows<const T>("C");
+        const auto s = base.line<const T>("base"), ridge = l2.line<const T>("l2");
+        require(c.count == source_->columns && c.width == r && s.size == r, "C has to be m x r, base r");
+        require(&l2 == &base || ridge.size == n, "l2 has to have the length of F");
+        return {*source_, c, s.data, static_cast<T>(l1), ridge.data, BetaLoss<T>(beta_)};
+    }
+
+    void take(std::unique_ptr<RowSource<T>> source) {
+        source_ = std::move(source);
+        source_->zeros = beta_ != 1.0;
+        if (source_->zeros) source_->longest = std::max(source_->longest, source_->columns);
+    }
+
+    const Array& hold(nb::handle object) {
+        auto array = std::make_unique<Array>();
+        if (!array->fill(object.ptr())) throw nb::type_error("X has to be made of arrays");
+        arrays_.push_back(std::move(array));
+        return *arrays_.back();
+    }
+
+    const double beta_;
+    std::unique_ptr<RowSource<T>> source_;
+    std::vector<std::unique_ptr<Array>> arrays_;
+};
+
+template <class T>
+void bind_source(nb::module_& m, const char* name) {
+    using Held = HeldSource<T>;
+    nb::class_<Held>(m, name)
+        .def(nb::init<double>())
+        .def("dense", &Held::dense)
+        .def("sparse", &Held::sparse)
+        .def("newton", &Held::newton)
+        .def("terms", &Held::terms);
+}
+
+}  // namespace ENMF_MODULE
+
+void bind_divergence(nb::module_& m) {
+    bind_source<double>(m, "Double");
+    bind_source<float>(m, "Single");
+}
+
+}  // namespace enmf

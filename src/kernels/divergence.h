@@ -1,0 +1,539 @@
+// Row problems of a beta divergence: for fixed C (m x r) every row u of F has a problem of its own,
+//
+//     min over u >= 0 of  sum_e w_e d(x_e | m_e) + l1 sum(u) + l2/2 ||u||²,   m_e = u . c_e
+//
+//     d(x | m) = x log(x/m) - x + m (beta = 1),  x/m - log(x/m) - 1 (beta = 0),
+//                (x^beta + (beta - 1) m^beta - beta x m^(beta-1)) / (beta (beta - 1)) otherwise
+//
+// over the entries e of the row; entries that are not listed are missing, or zeros with weight 1 (`implied`). For
+// beta = 1 the zeros add sum m_e = u . s to the loss, s the sum of all rows of C: only entries that are not zero cost
+// anything. For beta < 1 the concave part of d is replaced by its tangent (Févotte and Idier 2011), which lies above it
+// and touches it, so that what lowers the replacement lowers the loss.
+//
+// A Newton step minimizes the second-order model, whose normal equations are those of a weighted least squares problem,
+//     G = sum_e a_e c_e c_eᵀ,  b = sum_e t_e c_e,   a = w d''(x | m),  t = a m - w d'(x | m),
+// by coordinate sweeps over u >= 0. The slope of the (convex) replacement at the end of the step decides: if it is not
+// positive, the step has only gone down. Otherwise a shorter one is taken for which that holds. So every step lowers
+// the loss, and no step needs a logarithm.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "equations.h"
+#include "inner.h"
+#include "sparse.h"
+
+namespace enmf {
+inline namespace ENMF_MODULE {  // these are types for Python, and every instruction set has its own
+
+// log x for normal x > 0, to rounding: x = 2^e (1 + f) with 1 + f between sqrt(1/2) and sqrt(2), and
+// log(1 + f) = 2 artanh(s), s = f / (2 + f).
+template <class T>
+inline Vector<T> logarithm(Vector<T> x) {
+    using Bits = typename VectorOf<T>::mask;
+    using Int = std::conditional_t<sizeof(T) == 8, long long, int>;
+    constexpr int digits = std::numeric_limits<T>::digits - 1;
+    constexpr Int one = std::bit_cast<Int>(T(1)), fraction = (Int(1) << digits) - 1;
+    const T root = static_cast<T>(1.4142135623730951);
+    Bits bits;
+    std::memcpy(&bits, &x, sizeof x);
+    Bits exponent = (bits - one) >> digits;
+    Bits mantissa = (bits & fraction) | one;
+    Vector<T> f;
+    std::memcpy(&f, &mantissa, sizeof f);
+    const Bits large = f > all(root);
+    f = large ? f * T(0.5) : f;
+    exponent -= large;  // a mask is -1 where it holds
+    f -= T(1);
+    const Vector<T> s = f / (f + T(2)), z = s * s;
+    constexpr int terms = sizeof(T) == 8 ? 11 : 5;
+    Vector<T> series = all(T(2) / T(2 * terms + 1));
+    for (int i = terms - 1; i > 0; --i) series = series * z + T(2) / T(2 * i + 1);
+    const Vector<T> e = __builtin_convertvector(exponent, Vector<T>);
+    return e * static_cast<T>(0.6931471805599453) + (s * T(2) + s * z * series);
+}
+
+// q - 1 - log q, accurate also near q = 1.
+template <class T>
+inline Vector<T> excess(Vector<T> q) {
+    return (q - T(1)) - logarithm<T>(q);
+}
+
+// The entries of one row, padded with entries that change no sum.
+template <class T>
+class RowEntries {
+  public:
+    explicit RowEntries(Index most)
+        : columns(most), x(most + LANES<T>), w(most + LANES<T>), m(most + LANES<T>), after(most + LANES<T>),
+          a(most + LANES<T>), t(most + LANES<T>) {}
+
+    Index count = 0;
+    bool weighted = false, implied = false;
+    const Space<Index> columns;
+    const Space<T> x, w, m, after, a, t;  // m, and m after a step
+
+    void begin() {
+        count = 0;
+        weighted = implied = false;
+    }
+
+    void put(Index column, T value) {
+        columns[count] = column;
+        x[count++] = value;
+    }
+
+    void pad() {
+        for (Index e = count; e < count + LANES<T>; ++e) {
+            x[e] = m[e] = after[e] = T(1);
+            w[e] = T(0);
+        }
+    }
+};
+
+// A matrix by its rows.
+template <class T>
+struct RowSource {
+    virtual ~RowSource() = default;
+    virtual void read(Index i, RowEntries<T>& row) const = 0;  // `all`: zeros too
+    Index rows = 0, columns = 0, longest = 0;                  // entries of a row
+    bool zeros = false;                                        // they have to be listed
+};
+
+template <class T>
+struct DenseSource : RowSource<T> {
+    explicit DenseSource(const Rows<const T>& X) : X(X) {
+        this->rows = X.count;
+        this->columns = this->longest = X.width;
+    }
+
+    void read(Index i, RowEntries<T>& row) const override {
+        row.begin();
+        row.implied = !this->zeros;
+        for (Index j = 0; j < X.width; ++j)
+            if (this->zeros || X[i][j] > T(0)) row.put(j, X[i][j]);
+        row.pad();
+    }
+
+    Rows<const T> X;
+};
+
+// Stored entries, in blocks of columns. Those that are not stored are zeros (`implied`) or missing.
+template <class T, class I>
+struct SparseSource : RowSource<T> {
+    SparseSource(const Starts& starts, Index rows, Index columns, Index blocks, const Entries<T, I>& entries,
+                 const T* weights, bool implied)
+        : starts(starts), blocks(blocks), entries(entries), weights(weights), implied(implied) {
+        this->rows = rows;
+        this->columns = columns;
+        for (Index i = 0; i < rows; ++i) this->longest = std::max(this->longest, length(i));
+    }
+
+    Index length(Index i) const {
+        Index count = 0;
+        for (Index b = 0; b < blocks; ++b) count += starts(b, i + 1) - starts(b, i);
+        return count;
+    }
+
+    void read(Index i, RowEntries<T>& row) const override {
+        row.begin();
+        row.weighted = weights != nullptr;
+        row.implied = implied && !this->zeros;
+        const bool expands = implied && this->zeros;
+        if (expands) {
+            for (Index j = 0; j < this->columns; ++j) {
+                row.put(j, T(0));
+                row.w[j] = T(1);
+            }
+        }
+        for (Index b = 0; b < blocks; ++b)
+            for (Index e = starts(b, i); e < starts(b, i + 1); ++e) {
+                const Index j = static_cast<Index>(entries.columns[e]), at = expands ? j : row.count;
+                if (weights) row.w[at] = weights[e];
+                if (expands)
+                    row.x[at] = entries.values[e];
+                else
+                    row.put(j, entries.values[e]);
+            }
+        row.pad();
+    }
+
+    const Starts starts;
+    const Index blocks;
+    const Entries<T, I> entries;
+    const T* weights;
+    const bool implied;
+};
+
+// What a loss says about the entries of a row, all of them at once.
+template <class T>
+class BetaLoss {
+  public:
+    explicit BetaLoss(double beta) : beta_(beta) {}
+
+    double beta() const { return beta_; }
+
+    // Away from zero, where the loss or its derivatives are infinite.
+    void keep_off_zero(const RowEntries<T>& row, T* m) const {
+        constexpr T share = sizeof(T) == 8 ? T(1e-10) : T(1e-6);
+        each(row, [&](Index e) {
+            const Vector<T> least = load(row.x.get() + e) * share + SMALLEST, now = load(m + e);
+            store(m + e, now > least ? now : least);
+        });
+    }
+
+    // a and t of the second-order model at m.
+    void model(const RowEntries<T>& row) const {
+        each(row, [&](Index e) {
+            const Vector<T> x = load(row.x.get() + e), m = load(row.m.get() + e), w = weight(row, e);
+            Vector<T> a, t;
+            if (beta_ == 1.0) {
+                const Vector<T> inverse = T(1) / m, ratio = w * x * inverse;
+                a = ratio * inverse;
+                t = ratio * T(2) - linear(row, w);
+            } else if (beta_ == 0.0) {
+                const Vector<T> inverse = T(1) / m, ratio = x * inverse * inverse;
+                a = w * ratio * inverse * T(2);
+                t = w * (ratio * T(3) - inverse);
+            } else {
+                const T b = static_cast<T>(beta_);
+                const Vector<T> p = power(m, b - T(3)), slope = (m - x) * p * m;
+                a = w * p * (x * (T(2) - b) + (beta_ > 1.0 ? m * (b - T(1)) : Vector<T>{}));
+                t = a * m - w * slope;
+            }
+            store(row.a.get() + e, a);
+            store(row.t.get() + e, t);
+        });
+    }
+
+    // Slope of the replacement along p = after - m, at m + share p.
+    double slope(const RowEntries<T>& row, T share) const {
+        Vector<double> total{};
+        each(row, [&](Index e) {
+            const Vector<T> x = load(row.x.get() + e), m = load(row.m.get() + e), w = weight(row, e);
+            const Vector<T> p = load(row.after.get() + e) - m, there = m + p * share;
+            Vector<T> slope;
+            if (beta_ == 1.0)
+                slope = linear(row, w) - w * x / there;
+            else if (beta_ == 0.0)
+                slope = w * (T(1) / m - x / (there * there));
+            else {
+                const T b = static_cast<T>(beta_);
+                const Vector<T> rising = power(beta_ > 1.0 ? there : m, b - T(1));
+                slope = w * (rising - x * power(there, b - T(2)));
+            }
+            total += in_double(slope * p);
+        });
+        return sum<double>(total);
+    }
+
+    double value(const RowEntries<T>& row) const {
+        Vector<double> total{};
+        each(row, [&](Index e) {
+            const Vector<T> x = load(row.x.get() + e), m = load(row.m.get() + e), w = weight(row, e);
+            Vector<T> d{};
+            if (beta_ == 1.0) {
+                const auto some = x > Vector<T>{};
+                const Vector<T> divisor = some ? x : m;
+                d = w * (some ? x * excess<T>(m / divisor) : m);
+                if (row.implied) d -= m;
+            } else if (beta_ == 0.0) {
+                d = w * excess<T>(x / m);
+            } else {
+                for (Index lane = 0; lane < LANES<T>; ++lane) d[lane] = w[lane] * general(x[lane], m[lane]);
+            }
+            total += in_double(d);
+        });
+        if (!row.implied) return sum<double>(total);
+        double padding = static_cast<double>(padded(row.count, LANES<T>) - row.count);
+        return sum<double>(total) + padding;  // m = 1 of the padding has been taken away
+    }
+
+    // The two parts of the slope, x m^(beta - 2) and m^(beta - 1), into a and t.
+    void parts(const RowEntries<T>& row) const {
+        each(row, [&](Index e) {
+            const Vector<T> x = load(row.x.get() + e), m = load(row.m.get() + e), w = weight(row, e);
+            Vector<T> up, down;
+            if (beta_ == 1.0) {
+                up = w * x / m;
+                down = linear(row, w);
+            } else if (beta_ == 0.0) {
+                down = w / m;
+                up = down * x / m;
+            } else {
+                const Vector<T> p = w * power(m, static_cast<T>(beta_) - T(2));
+                up = x * p;
+                down = m * p;
+            }
+            store(row.a.get() + e, up);
+            store(row.t.get() + e, down);
+        });
+    }
+
+  private:
+    static constexpr T SMALLEST = sizeof(T) == 8 ? T(1e-60) : T(1e-12);
+
+    template <class Body>
+    static void each(const RowEntries<T>& row, Body&& body) {
+        for (Index e = 0; e < row.count; e += LANES<T>) body(e);
+    }
+
+    static Vector<T> weight(const RowEntries<T>& row, Index e) {
+        return row.weighted ? load(row.w.get() + e) : all(T(1));
+    }
+
+    // The part of the slope for beta = 1 that does not depend on m; s has the weight 1 of entries that are implied.
+    static Vector<T> linear(const RowEntries<T>& row, Vector<T> w) { return row.implied ? w - T(1) : w; }
+
+    static Vector<double> in_double(Vector<T> v) {
+        if constexpr (sizeof(T) == 8)
+            return v;
+        else
+            return widen_part<0, T>(v) + widen_part<1, T>(v);
+    }
+
+    static Vector<T> power(Vector<T> m, T exponent) {
+        Vector<T> out{};
+        for (Index lane = 0; lane < LANES<T>; ++lane) out[lane] = std::pow(m[lane], exponent);
+        return out;
+    }
+
+    T general(T x, T m) const {
+        const double b = beta_, X = static_cast<double>(x), M = static_cast<double>(m);
+        if (!(X > 0.0)) return static_cast<T>(std::pow(M, b) / b);
+        return static_cast<T>((std::pow(X, b) + (b - 1.0) * std::pow(M, b) - b * X * std::pow(M, b - 1.0)) /
+                              (b * (b - 1.0)));
+    }
+
+    const double beta_;
+};
+
+// What all rows have in common.
+template <class T>
+struct DivergenceProblem {
+    const RowSource<T>& X;
+    Rows<const T> C;   // m x r
+    const T* base;     // r: sum of the rows of C
+    T l1;
+    const T* l2;       // n
+    BetaLoss<T> loss;
+};
+
+// The loss of one row: its entries, its model, and how it changes along a step.
+template <class T>
+class DivergenceRow {
+  public:
+    explicit DivergenceRow(const DivergenceProblem<T>& of)
+        : of_(of), r_(of.C.width), row_(of.X.longest), G_(r_), sweeps_(r_), before_(r_),
+          up_(padded(r_, LANES<T>)), down_(padded(r_, LANES<T>)) {}
+
+    const Space<T>& u() const { return sweeps_.u; }
+
+    void read(Index i, const Rows<const T>& F) {
+        i_ = i;
+        of_.X.read(i, row_);
+        for (Index k = 0; k < r_; ++k) u()[k] = F[k][i];
+    }
+
+    void predict(T* m) {
+        dots<T>(row_.count, r_, m, [&](Index) { return u().get(); }, [&](Index e) { return line(e); });
+        of_.loss.keep_off_zero(row_, m);
+    }
+
+    void predict() { predict(row_.m.get()); }
+
+    // The two parts of the gradient, up and down: sum_e a_e c_e and sum_e t_e c_e.
+    void gradient_parts() {
+        of_.loss.parts(row_);
+        add_lines(row_.a.get(), up_);
+        if (row_.implied && !row_.weighted) {
+            std::copy_n(of_.base, r_, down_.get());
+            return;
+        }
+        add_lines(row_.t.get(), down_);
+        for (Index k = 0; row_.implied && k < r_; ++k) down_[k] += of_.base[k];
+    }
+
+    // A multiplicative step: it never raises the loss, and finds the size of a row that is far off at once.
+    void multiply() {
+        gradient_parts();
+        const double beta = of_.loss.beta();
+        const T exponent = beta < 1.0 ? static_cast<T>(1.0 / (2.0 - beta)) : T(1);
+        for (Index k = 0; k < r_; ++k) {
+            const T below = down_[k] + of_.l1 + of_.l2[i_] * u()[k];
+            if (!(below > T(0))) continue;
+            const T factor = up_[k] / below;
+            u()[k] *= beta < 1.0 ? std::pow(factor, exponent) : factor;
+        }
+        predict();
+    }
+
+    const Space<T>& up() const { return up_; }
+    const Space<T>& down() const { return down_; }
+
+    // One step; returns whether u has changed. m has to be that of u, and is so afterwards.
+    bool step(Index most, double progress) {
+        of_.loss.model(row_);
+        G_.clear();
+        G_.add(
+            row_.count, [&](Index e) { return line(e); }, [&](Index e) { return row_.a[e]; },
+            [&](Index e) { return row_.t[e]; });
+        G_.mirror();
+        for (Index k = 0; k < r_; ++k) {
+            G_[k][k] += of_.l2[i_];
+            G_.right()[k] -= of_.l1 + (row_.implied ? of_.base[k] : T(0));
+            before_[k] = u()[k];
+        }
+        sweeps_.begin(G_, std::numeric_limits<double>::infinity());
+        for (Index k = 0; k < r_; ++k)  // no curvature, so the loss is linear in it
+            if (!(G_[k][k] > LEAST_CURVATURE<T>) && G_.right()[k] < T(0)) u()[k] = T(0);
+        double first = 0.0;
+        for (Index s = 0; s < most; ++s) {
+            const double change = sweeps_.template sweep<true>(G_);
+            if (s == 0) first = change;
+            if (change <= progress * progress * first) break;
+        }
+        return settle();
+    }
+
+    double value() const {
+        double total = of_.loss.value(row_);
+        for (Index k = 0; row_.implied && k < r_; ++k)
+            total += static_cast<double>(of_.base[k]) * static_cast<double>(u()[k]);
+        return total;
+    }
+
+    const RowEntries<T>& entries() const { return row_; }
+    BetaLoss<T> loss() const { return of_.loss; }
+    const T* line(Index e) const { return of_.C[row_.columns[e]]; }
+
+  private:
+    // sums = sum_e factors[e] c_e
+    void add_lines(const T* factors, const Space<T>& sums) const {
+        const Index vectors = ceil_div(r_, LANES<T>);
+        const Part<T> rest(r_ % LANES<T>);
+        for (Index v = 0; v < vectors; v += STRIP)
+            with_constant<STRIP>(vectors - v, [&](auto V) {
+                const bool partly = v + V() == vectors && !rest.none();
+                auto tile = Tile<T, 1, V()>::zero();
+                for (Index e = 0; e < row_.count; ++e) {
+                    const T* from = line(e) + v * LANES<T>;
+                    const Vector<T> factor = all(factors[e]);
+                    for (int w = 0; w < V() - 1; ++w) tile.at[0][w] += factor * load(from + w * LANES<T>);
+                    from += (V() - 1) * LANES<T>;
+                    tile.at[0][V() - 1] += factor * (partly ? rest.load(from) : load(from));
+                }
+                tile.write(sums.get() + v * LANES<T>, 0);
+            });
+    }
+
+    // From before_ toward u, so far that the slope does not become positive.
+    bool settle() {
+        predict(row_.after.get());
+        double slope = slope_at(1.0);
+        if (slope <= 0.0) {
+            accept(T(1));
+            return true;
+        }
+        const double start = slope_at(0.0);
+        double share = 1.0;
+        for (int tries = 0; start < 0.0 && tries < MOST_TRIES; ++tries) {
+            const double secant = share * start / (start - slope);
+            share = std::max(secant, LEAST_SHARE * share);
+            slope = slope_at(share);
+            if (slope <= 0.0) {
+                accept(static_cast<T>(share));
+                return true;
+            }
+        }
+        std::copy_n(before_.get(), r_, u().get());
+        return false;
+    }
+
+    double slope_at(double share) const {
+        double total = of_.loss.slope(row_, static_cast<T>(share));
+        for (Index k = 0; k < r_; ++k) {
+            const double from = static_cast<double>(before_[k]), step = static_cast<double>(u()[k]) - from;
+            const double linear = static_cast<double>(of_.l1 + (row_.implied ? of_.base[k] : T(0)));
+            total += step * (linear + static_cast<double>(of_.l2[i_]) * (from + share * step));
+        }
+        return total;
+    }
+
+    void accept(T share) {
+        if (share == T(1)) {
+            std::copy_n(row_.after.get(), row_.count, row_.m.get());
+            return;
+        }
+        for (Index k = 0; k < r_; ++k) u()[k] = before_[k] + share * (u()[k] - before_[k]);
+        for (Index e = 0; e < row_.count; ++e) row_.m[e] += share * (row_.after[e] - row_.m[e]);
+    }
+
+    static constexpr int MOST_TRIES = 12;
+    static constexpr double LEAST_SHARE = 0.1;
+
+    const DivergenceProblem<T> of_;
+    const Index r_;
+    Index i_ = 0;
+    RowEntries<T> row_;
+    NormalEquations<T> G_;
+    RowSweeps<T> sweeps_;
+    Space<T> before_, up_, down_;
+};
+
+struct NewtonOptions {
+    Index steps;      // of a row, at most
+    double progress;  // a row ends when a step changes it by less than this share of the first
+    Index sweeps;     // of a step, at most
+    double accuracy;  // sweeps end when one changes the row by less than this share of the first
+};
+
+// Newton steps of the rows start..stop of F (r x n), in place.
+template <class T>
+void newton(Index start, Index stop, const DivergenceProblem<T>& of, const Rows<T>& F, const NewtonOptions& how) {
+    DivergenceRow<T> row(of);
+    const Index r = F.count;
+    const Space<T> before(r);
+    for (Index i = start; i < stop; ++i) {
+        row.read(i, as_const(F));
+        row.predict();
+        row.multiply();
+        double first = 0.0;
+        for (Index s = 0; s < how.steps; ++s) {
+            std::copy_n(row.u().get(), r, before.get());
+            if (!row.step(how.sweeps, how.accuracy)) break;
+            double change = 0.0;
+            for (Index k = 0; k < r; ++k) {
+                const double d = static_cast<double>(row.u()[k]) - static_cast<double>(before[k]);
+                change += d * d;
+            }
+            if (s == 0) first = change;
+            if (change <= how.progress * how.progress * first) break;
+        }
+        for (Index k = 0; k < r; ++k) F[k][i] = row.u()[k];
+    }
+}
+
+// values[i], the loss of row i of F (r x n); and with `up` and `down` (r x n) the two parts of its gradient,
+// down - up, without the penalty.
+template <class T>
+void divergence_terms(Index start, Index stop, const DivergenceProblem<T>& of, const Rows<const T>& F, double* values,
+                      const Rows<T>& up, const Rows<T>& down) {
+    DivergenceRow<T> row(of);
+    const Index r = F.count;
+    for (Index i = start; i < stop; ++i) {
+        row.read(i, F);
+        row.predict();
+        if (values) values[i] = row.value();
+        if (up.width == 0) continue;
+        row.gradient_parts();
+        for (Index k = 0; k < r; ++k) {
+            up[k][i] = row.up()[k];
+            down[k][i] = row.down()[k];
+        }
+    }
+}
+
+}  // namespace ENMF_MODULE
+}  // namespace enmf
