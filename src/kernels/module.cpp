@@ -61,6 +61,7 @@ NB_MODULE(ENMF_MODULE, m) {
     add("admm", bind_admm);
     add("dense", bind_dense);
     add("gradient", bind_gradient);
+    add("rotation", bind_rotation);
     add("rowstep", bind_rowstep);
     add("sparse", bind_sparse);
     add("masked", bind_masked);

@@ -35,5 +35,5 @@ level = os.environ.get("ENMF_KERNELS") or available()[-1]  # the instruction set
 _loaded = load(level)
 BLOCK, LANE_BYTES, RANGE = _loaded.BLOCK, _loaded.LANE_BYTES, _loaded.RANGE
 admm, burst, dense, gradient, masked = _loaded.admm, _loaded.burst, _loaded.dense, _loaded.gradient, _loaded.masked
-nnls, onepass, pivoting, rowstep = _loaded.nnls, _loaded.onepass, _loaded.pivoting, _loaded.rowstep
-sparse, sweep = _loaded.sparse, _loaded.sweep
+nnls, onepass, pivoting, rotation = _loaded.nnls, _loaded.onepass, _loaded.pivoting, _loaded.rotation
+rowstep, sparse, sweep = _loaded.rowstep, _loaded.sparse, _loaded.sweep
