@@ -172,6 +172,15 @@ def update_dual(size: int, dtype: Any) -> Call:
     return size, (WR, before, Y, WR.copy(), np.zeros((-(-size // CHUNK), 4)))  # Z = WR: Y stays the same
 
 
+def turn(r: int, dtype: Any) -> Call:
+    """Twenty iterations from the beginning; the older version has none of them."""
+    rng = np.random.default_rng(0)
+    W = (np.maximum(rng.standard_normal((40 * r, r)) + 0.3, 0) @ np.linalg.qr(rng.standard_normal((r, r)))[0]).T
+    W = np.ascontiguousarray(W / np.abs(W).mean(), dtype)
+    turns, rules = np.stack([np.eye(r)] * 3), np.array([10.0, 2.0, 1e-3, 1e3, 0.01, -1.0, 100.0])
+    return 20, (W, W.copy(), np.zeros_like(W), turns, np.empty(21), 1.0, rules)
+
+
 Problems = tuple[tuple[np.ndarray, ...], np.ndarray, tuple[np.ndarray, np.ndarray], np.ndarray, np.ndarray]
 
 
@@ -301,6 +310,7 @@ CASES = [
     *(Case("dense.survey", f"{n} x {m}", partial(survey, n, m)) for n, m in ((96, 21), (2000, 400), (400, 10_000))),
     *(Case("admm.split", f"{size}", partial(split, size)) for size in (400, 50_000, 2_000_000)),
     *(Case("admm.update_dual", f"{size}", partial(update_dual, size)) for size in (400, 50_000, 2_000_000)),
+    *(Case("rotation.turn", f"{r}", partial(turn, r), (2, 3)) for r in (4, 10, 20, 40)),
     *(Case("gradient.measure", f"{n} x {r}", partial(measure, n, r)) for n, r in ((20_000, 1), *STEPS)),
     *(Case("rowstep.row_steps", f"{n} x {r}", partial(row_steps, n, r, True), (0,)) for n, r in STEPS),
     Case("rowstep.row_steps", "20000 x 20 fixed", partial(row_steps, 20_000, 20, False), (0,)),

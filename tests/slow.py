@@ -244,6 +244,30 @@ def admm_split(WR, Y, threshold):
     return Z, Z + Y
 
 
+def turn(W, R, rho, rules, iterations):
+    """Algorithm 1 with its changing rho and its end: the best R, the negative mass after every iteration, rho."""
+    uneven, step, least, most, share, enough, window = rules
+    WR, Y = W @ R, np.zeros_like(W)
+    masses, best = [np.maximum(-WR, 0).sum() / np.abs(WR).sum()], R
+    for _ in range(iterations):
+        if min(masses) <= enough:
+            break
+        if len(masses) > window and min(masses) > (1 - share) * min(masses[: -int(window)]):
+            break
+        Z, ZY = admm_split(WR, Y, 1 / rho)
+        C, _, Dt = np.linalg.svd(W.T @ ZY)
+        R, before = C @ Dt, WR
+        WR = W @ R
+        Y = Y + Z - WR
+        primal, dual = np.linalg.norm(Z - WR), rho * np.linalg.norm(WR - before)
+        factor = step if primal > uneven * dual else 1 / step if dual > uneven * primal else 1.0
+        if least < rho * factor < most:
+            rho, Y = rho * factor, Y / factor
+        masses.append(np.maximum(-WR, 0).sum() / np.abs(WR).sum())
+        best = R if masses[-1] < min(masses[:-1]) else best
+    return best, np.array(masses), rho
+
+
 def row_steps(U, G, B, fixed_step, steps, literal):
     for _ in range(steps):
         U = row_step(U, G, B, fixed_step, literal)

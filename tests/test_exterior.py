@@ -45,7 +45,7 @@ def test_rotation_equals_the_printed_algorithm():
     W = np.ascontiguousarray(W / np.abs(W).mean())
     run = _Admm(W, np.eye(5), Turning(rho=1.3, adapt=False))
     for _ in range(12):
-        run.step()
+        run.advance()
     np.testing.assert_allclose(run.R, slow.admm_rotation(W, np.eye(5), 1.3, 12), atol=1e-9)
 
 

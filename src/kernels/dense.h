@@ -1,6 +1,7 @@
 // Loops over the entries of a dense matrix in C order.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "inner.h"
@@ -43,6 +44,23 @@ void survey(Index start, Index stop, const Rows<const T>& A, double* squares, st
         squares[i] = sum_pack((sums[0] + sums[1]) + (sums[2] + sums[3]));
         nonzeros[i] = sum_pack((counts[0] + counts[1]) + (counts[2] + counts[3]));
         if (j < A.width) survey_rest<L / 2>(row + j, A.width - j, squares[i], nonzeros[i]);
+    }
+}
+
+// out = A, for columns start, ..., stop - 1.
+template <class T>
+void copy(Index start, Index stop, const Rows<const T>& A, const Rows<T>& out) {
+    for (Index k = 0; k < A.count; ++k) std::copy_n(A[k] + start, stop - start, out[k] + start);
+}
+
+// out = Aᵀ, for the same columns. A few of them at a time: their numbers in all rows of A stay in the cache.
+template <class T>
+void transpose(Index start, Index stop, const Rows<const T>& A, const Rows<T>& out) {
+    constexpr Index FEW = 16;
+    for (Index first = start; first < stop; first += FEW) {
+        const Index last = std::min(first + FEW, stop);
+        for (Index k = 0; k < A.count; ++k)
+            for (Index i = first; i < last; ++i) out[i][k] = A[k][i];
     }
 }
 

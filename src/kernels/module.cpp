@@ -62,6 +62,7 @@ NB_MODULE(ENMF_MODULE, m) {
     add("dense", bind_dense);
     add("divergence", bind_divergence);
     add("gradient", bind_gradient);
+    add("rotation", bind_rotation);
     add("rowstep", bind_rowstep);
     add("sparse", bind_sparse);
     add("masked", bind_masked);

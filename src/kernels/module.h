@@ -11,6 +11,7 @@ void bind_admm(nb::module_&);
 void bind_dense(nb::module_&);
 void bind_divergence(nb::module_&);
 void bind_gradient(nb::module_&);
+void bind_rotation(nb::module_&);
 void bind_rowstep(nb::module_&);
 void bind_sparse(nb::module_&);
 void bind_masked(nb::module_&);

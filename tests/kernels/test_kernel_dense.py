@@ -30,6 +30,41 @@ def test_survey(kernels, n, m, dtype, strided, data):
     assert (nonzeros[outside] == -1).all()
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    n=st.sampled_from([0, 1, 15, 16, 17, 100]),
+    r=st.integers(0, 9),
+    dtype=st.sampled_from([np.float64, np.float32]),
+    data=st.data(),
+)
+def test_copy_and_transpose(kernels, n, r, dtype, data):
+    A = np.random.default_rng(n + r).random((r, n + 3)).astype(dtype)[:, 1 : n + 1]
+    start = data.draw(st.integers(0, n))
+    stop = data.draw(st.integers(start, n))
+    for kernel, out in (
+        (kernels.dense.copy, np.full((r, n), 7, dtype)),
+        (kernels.dense.transpose, np.full((n, r), 7, dtype)),
+    ):
+        kernel(start, stop, A, out)
+        out = out if kernel is kernels.dense.copy else out.T
+        np.testing.assert_array_equal(out[:, start:stop], A[:, start:stop])
+        assert (out[:, :start] == 7).all()
+        assert (out[:, stop:] == 7).all()
+
+
+def test_copies_that_do_not_fit_are_refused(kernels):
+    A = np.ones((3, 5))
+    for kernel, shape in ((kernels.dense.copy, (3, 5)), (kernels.dense.transpose, (5, 3))):
+        with pytest.raises(ValueError, match="shape"):
+            kernel(0, 5, A, np.ones(shape[::-1]))
+        with pytest.raises(ValueError, match="range"):
+            kernel(0, 6, A, np.ones(shape))
+        with pytest.raises(TypeError, match="out has to be float64"):
+            kernel(0, 5, A, np.ones(shape, np.float32))
+        with pytest.raises(ValueError, match="shares memory"):
+            kernel(0, 5, A, A)
+
+
 def test_what_does_not_fit_is_refused(kernels):
     A, squares, nonzeros = np.ones((4, 4)), np.zeros(4), np.zeros(4, np.int64)
     survey = kernels.dense.survey

@@ -81,14 +81,16 @@ def _remainder_norm(X: Matrix, Q: np.ndarray, rng: np.random.Generator) -> float
         return Y - matmul(Q, matmul(Q.T, Y))
 
     steps = min(MEASURED.norm_steps, max(1, (m - width) // block))
-    basis = [orthonormal(project(rng.standard_normal((m, block))))]
-    images: list[np.ndarray] = []
-    for _ in range(steps):
-        images.append(project(_gram_times(X, basis[-1])))
-        K = np.hstack(basis)
-        new = images[-1] - matmul(K, matmul(K.T, images[-1]))
-        basis.append(orthonormal(project(new - matmul(K, matmul(K.T, new)))))
-    K, CK = np.hstack(basis[:-1]), np.hstack(images)
+    K, CK = (np.empty((m, steps * block), order="F") for _ in range(2))  # the Krylov basis and its images
+    last = orthonormal(project(rng.standard_normal((m, block))))
+    for step in range(steps):
+        here, known = slice(step * block, (step + 1) * block), K[:, : (step + 1) * block]
+        K[:, here] = last
+        new = CK[:, here] = project(_gram_times(X, last))
+        if step + 1 < steps:
+            for _ in range(2):
+                new = new - matmul(known, matmul(known.T, new))
+            last = orthonormal(project(new))
     H = matmul(K.T, CK)
     largest = max(float(np.linalg.eigvalsh((H + H.T) / 2.0)[-1]), 0.0)
     root = np.log(1.648 * np.sqrt(m) / MEASURED.failure ** (1.0 / block)) / (2 * steps - 1)

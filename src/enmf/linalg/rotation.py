@@ -8,6 +8,9 @@ by ADMM with the scaled dual Y (the paper's Y over rho):
     Y = Y + Z - W R
 W is first divided by its mean absolute entry, so that rho is unit-free; rho follows the true residuals
 ||Z - W R|| and rho ||W R_new - W R||. The best R seen is returned, not the last.
+
+On few rows the iterations run inside a kernel (`src/kernels/rotation.h`), which has an SVD of its own: between products
+of microseconds, the interpreter would take most of the time.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import numpy as np
 
 from enmf import parallel
 from enmf.kernels import admm
+from enmf.kernels import rotation as kernel
 
 STAGNATION_WINDOW = 20  # iterations over which the negative mass must fall ...
 STAGNATION_SHARE = 0.01  # ... by at least this share
@@ -27,6 +31,7 @@ UNEVEN, STEP = 10.0, 2.0  # ratio of the residuals above which rho changes, and 
 RHO_RANGE = 1e-3, 1e3  # beyond it one residual is rounding compared with the other
 COARSE = 1e-5  # negative mass that single precision can distinguish from zero
 NONE_NEGATIVE = 1e-13  # negative mass below this share of the total is rounding
+TOGETHER = 20  # iterations in one call of the kernel: at most some milliseconds, after which limits are looked at
 
 
 @dataclass(frozen=True)
@@ -45,11 +50,46 @@ class Rotation:
         return self.negative_mass <= NONE_NEGATIVE
 
 
+class _Few:
+    """One run of Algorithm 1 on few rows: Wᵀ is r x n, and the kernel iterates."""
+
+    def __init__(self, Wt: np.ndarray, R: np.ndarray, how: Turning) -> None:
+        self.Wt, self.rho, self.most = Wt, how.rho, how.max_iter
+        self.WR, self.Y = np.empty_like(Wt), np.full_like(Wt, how.dual / how.rho)
+        self.turns = np.empty((3, *R.shape))  # the last R, the best one, and right singular vectors
+        self.turns[0] = R
+        self.masses = np.empty(how.max_iter + 1)
+        step = STEP if how.adapt else 1.0
+        self.rules = np.array([UNEVEN, step, *RHO_RANGE, STAGNATION_SHARE, how.enough, STAGNATION_WINDOW])
+        self.iterations, self.finished = 0, False
+        self.advance(0)
+
+    @staticmethod
+    def suits(Wt: np.ndarray) -> bool:
+        """Whether products are too small for several threads: larger ones, and their SVDs, are for BLAS."""
+        return 2.0 * Wt.size * len(Wt) <= parallel.LEAST_WORK
+
+    def advance(self, iterations: int = TOGETHER) -> None:
+        start, stop = self.iterations, min(self.iterations + iterations, self.most)
+        state = self.Wt, self.WR, self.Y, self.turns, self.masses
+        self.iterations, self.rho = kernel.turn(start, stop, *state, self.rho, self.rules)
+        self.finished = self.iterations < stop or self.iterations == self.most
+
+    @property
+    def best_R(self) -> np.ndarray:
+        return self.turns[1].astype(self.Wt.dtype)
+
+    @property
+    def best_mass(self) -> float:
+        return float(self.masses[: self.iterations + 1].min())
+
+
 class _Admm:
-    """State of one run of Algorithm 1."""
+    """One run of Algorithm 1 on many rows."""
 
     def __init__(self, W: np.ndarray, R: np.ndarray, how: Turning) -> None:
         self.W, self.R, self.rho, self.adapt = W, R, how.rho, how.adapt
+        self.enough, self.most = how.enough, how.max_iter
         self.WR = parallel.matmul(W, R)
         self.Y = np.full_like(self.WR, how.dual / how.rho)
         self._Z, self._ZY, self._spare = (np.empty_like(self.WR) for _ in range(3))
@@ -61,7 +101,7 @@ class _Admm:
     def iterations(self) -> int:
         return len(self.masses) - 1
 
-    def step(self) -> None:
+    def advance(self) -> None:
         bounds = parallel.even_bounds(self.WR.size, 20.0, admm.CHUNK)
         flat = [F.reshape(-1) for F in (self.WR, self.Y, self._Z, self._ZY)]
         parallel.run(admm.split, bounds, *flat, 1.0 / self.rho)
@@ -84,8 +124,9 @@ class _Admm:
             self.rho *= factor
             self.Y /= factor
 
-    def finished(self, enough: float) -> bool:
-        if self.best_mass <= enough:
+    @property
+    def finished(self) -> bool:
+        if self.best_mass <= self.enough or self.iterations == self.most:
             return True
         if self.iterations < STAGNATION_WINDOW:
             return False
@@ -135,19 +176,20 @@ def rotate(
     `rng` is for the start "random"; `stop` is called between iterations and can end them (time limit).
     """
     precision = U.dtype if how.enough >= COARSE else np.float64
-    W = np.ascontiguousarray(np.vstack([U, V]), dtype=precision)
-    scale = np.abs(W).mean()
+    Wt = np.concatenate([U.T, V.T], axis=1, out=np.empty((U.shape[1], len(U) + len(V)), precision))
+    scale = np.abs(Wt).mean()
     if scale > 0:
-        W /= scale
-    run = _Admm(W, first_rotation(how.start, W.shape[1], rng).astype(W.dtype, copy=False), how)
-    while run.iterations < how.max_iter and not run.finished(how.enough) and not stop():
-        run.step()
+        Wt /= scale
+    R = first_rotation(how.start, len(Wt), rng).astype(precision, copy=False)
+    run = _Few(Wt, R, how) if _Few.suits(Wt) else _Admm(np.ascontiguousarray(Wt.T), R, how)
+    while not run.finished and not stop():
+        run.advance()
     R = run.best_R
     return Rotation(
         R=R.astype(U.dtype),
         start=how.start,
         iterations=run.iterations,
-        negative_mass_before=negative_share(W),
+        negative_mass_before=negative_share(Wt),
         negative_mass=run.best_mass,
         orthogonality_error=float(np.linalg.norm(R.T @ R - np.eye(len(R)))),
     )

@@ -79,12 +79,9 @@ def snapshot(F: Any) -> Any:
     return view
 
 
-def copied(F: Any, place: Any = None) -> Any:
-    """A copy of F, in the `place` of an earlier copy if given: fresh memory costs more than the copy."""
-    if place is None or hasattr(F, "home"):
-        return F.copy(order="F")
-    np.copyto(place, F)
-    return place
+def copied(F: Any) -> Any:
+    """A copy of F."""
+    return F.copy() if hasattr(F, "home") else F.copy(order="F")
 
 
 def in_double(F: Any) -> Any:

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from enmf import parallel
+from enmf.kernels import dense
 from enmf.kernels import sparse as kernels
 from enmf.matrix.base import Matrix, dense_squared_residual, once, product_cost
 from enmf.matrix.factor import row_blocks
@@ -15,6 +16,7 @@ from enmf.matrix.sweeps import new_burst
 
 BLOCK_ROWS = 8192  # most rows of X in a block of Xᵀ: as many rows of U stay in the cache
 LEAST_BLOCKS = 8  # fewest blocks, so that several threads can build them
+MOVED = 20.0  # flops that take as long as to move a number to another place in memory
 LEAST_ENTRIES = 8  # fewest entries of a row of Xᵀ per block, on average
 
 
@@ -116,8 +118,17 @@ class SparseMatrix(Matrix):
 
 
 def _product(S: Blocks, C: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    C = np.ascontiguousarray(C, dtype)
+    C = _rowwise(C, dtype)
     out = np.empty((C.shape[1], len(S.indptr) - 1), dtype)
     bounds = parallel.balanced_bounds(S.indptr, 2.0 * C.shape[1])
     parallel.run(kernels.times, bounds, S.starts, S.indices, S.data, C, out)
     return out.T
+
+
+def _rowwise(C: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """C with the numbers of a row side by side."""
+    if C.dtype != dtype or C.flags.c_contiguous or not C.flags.f_contiguous:
+        return np.ascontiguousarray(C, dtype)
+    out = np.empty(C.shape, dtype)
+    parallel.run(dense.transpose, parallel.even_bounds(len(C), MOVED * C.shape[1]), C.T, out)
+    return out

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from enmf.matrix.factor import copied
+from enmf import parallel
+from enmf.kernels import dense
+from enmf.matrix.factor import copied, here
 from enmf.run.bursts import bursts_of
 from enmf.run.stopping import Moment
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 GROWTH = {np.dtype(np.float64): 8, np.dtype(np.float32): 2}  # iterations within which no column overflows
 WORSE = 1e-6  # share of the objective by which a stationary pair may exceed the best one seen
+COPIED = 20.0  # flops that take as long as to copy a number from memory to memory
 WINDOW = 10  # steps over which a stage must gain something
 
 
@@ -31,9 +34,13 @@ class Best:
         self.pair: tuple[Any, Any] | None = None
 
     def keep(self, state: State, objective: float) -> None:
-        places = self.pair or (None, None)
+        pair = state.U, state.V
         self.objective = objective
-        self.pair = copied(state.U, places[0]), copied(state.V, places[1])
+        if self.pair is None or any(here(F) is None for F in pair):
+            self.pair = copied(state.U), copied(state.V)
+            return
+        for F, place in zip(pair, self.pair):  # fresh memory would cost more than the copy
+            parallel.run(dense.copy, parallel.even_bounds(len(F), COPIED * F.shape[1]), F.T, place.T)
 
 
 def descend(walk: Walk) -> None:
