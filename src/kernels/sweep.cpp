@@ -24,15 +24,17 @@ void bind_sweep(nb::module_& m) {
         });
     });
 
-    m.def("extrapolate_columns", [](Index start, Index stop, const Array& F, const Array& old, double beta) {
+    const auto extrapolate = [](Index start, Index stop, const Array& F, const Array& old, double beta, double least) {
         apart({&F, &old});
         by_real(F, "F", [&]<class T>(Type<T>) {
             const auto f = F.rows<T>("F"), before = old.rows<T>("old");
             inside(start, stop, f.width);
             require(before.count == f.count && before.width == f.width, "old has to have the shape of F");
-            unlocked([&] { extrapolate_columns<T>(start, stop, f, before, static_cast<T>(beta)); });
+            unlocked([&] { extrapolate_columns<T>(start, stop, f, before, static_cast<T>(beta), static_cast<T>(least)); });
         });
-    });
+    };
+    m.def("extrapolate_columns", extrapolate, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
+          nb::arg("least") = 0.0);
 }
 
 }  // namespace enmf

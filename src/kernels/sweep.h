@@ -166,20 +166,20 @@ void sweep(Index start, Index stop, const Rows<T>& F, const Rows<const T>& B, co
     }
 }
 
-// now <- max(0, now + beta (now - before)), and `before` <- now.
+// now <- max(least now, now + beta (now - before)), and `before` <- now.
 template <class T>
-inline void extrapolate_line(T* __restrict now, T* __restrict before, Index count, T beta) {
+inline void extrapolate_line(T* __restrict now, T* __restrict before, Index count, T beta, T least = T(0)) {
     for (Index i = 0; i < count; ++i) {
         const T reached = now[i];
         const T beyond = reached + beta * (reached - before[i]);
-        now[i] = beyond > T(0) ? beyond : T(0);
+        now[i] = beyond > least * reached ? beyond : least * reached;
         before[i] = reached;
     }
 }
 
 template <class T>
-void extrapolate_columns(Index start, Index stop, const Rows<T>& F, const Rows<T>& old, T beta) {
-    for (Index k = 0; k < F.count; ++k) extrapolate_line(F[k] + start, old[k] + start, stop - start, beta);
+void extrapolate_columns(Index start, Index stop, const Rows<T>& F, const Rows<T>& old, T beta, T least) {
+    for (Index k = 0; k < F.count; ++k) extrapolate_line(F[k] + start, old[k] + start, stop - start, beta, least);
 }
 
 }  // namespace enmf

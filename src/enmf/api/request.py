@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from enmf.api.registry import COMPLETION, FACTORIZATION, OWN_STARTS, Catalogue
+from enmf.exterior.borrowed import BorrowedStart
 from enmf.exterior.plan import PAPER
 from enmf.linalg.spectrum import Spectrum
 from enmf.problem.problem import Problem
@@ -120,4 +121,7 @@ def _start(catalogue: Catalogue, request: Request, exterior: Any, method: Method
     found = check_init(init, catalogue.initializations(), problem.X, rank, problem.scale, best_U=problem.X.complete)
     if not isinstance(found, str):
         return Given(*found)
-    return catalogue.exterior(exterior) if found == "exterior" else Made(catalogue.starts[found])
+    if found != "exterior":
+        return Made(catalogue.starts[found])
+    start = catalogue.exterior(exterior)
+    return BorrowedStart(start) if problem.loss.scalings else start

@@ -27,6 +27,7 @@ NEEDS = {
     "gradient steps": "projected gradient steps of single rows",
     "products": "products of X with its own factors",
     "residual": "products with the residual over the observed entries",
+    "single entries": "Newton steps of single entries of a factor",
     "all rows": "all rows of U in this process",
 }
 
@@ -36,7 +37,15 @@ class Loss(ABC):
 
     name: ClassVar[str]
     bursts: ClassVar[bool] = False  # `enmf.run.bursts` knows it
-    degree: ClassVar[float]  # D(c X | c M) = c^degree D(X | M): decides how everything scales with the unit of X
+    shares_products: ClassVar[bool] = False  # measuring takes the products that the next step begins with
+    power: ClassVar[float] = 1.0  # the error is a multiple of this power of the value
+    exponent: ClassVar[float] = 1.0  # of a multiplicative update
+    scalings: ClassVar[tuple[float, ...]] = ()  # powers of row and column sums that X is divided by for its start
+
+    @property
+    @abstractmethod
+    def degree(self) -> float:
+        """D(c X | c M) = c^degree D(X | M): decides how everything scales with the unit of X."""
 
     @abstractmethod
     def value(self, state: Any) -> float:
@@ -45,6 +54,10 @@ class Loss(ABC):
     @abstractmethod
     def mass(self, X: Matrix) -> float:
         """The size of X in the unit of the loss: makes the KKT residual scale-free, and errors relative."""
+
+    def size(self, X: Matrix) -> float:
+        """The size of X in its own unit: that of a component which explains X."""
+        return self.mass(X) ** (1.0 / self.degree)
 
     @abstractmethod
     def half_step(self, half: Any, how: Sweep) -> None:
@@ -62,14 +75,30 @@ class Loss(ABC):
         """Projected gradient steps of the rows of half.F, in place; for losses that offer "gradient steps"."""
         raise NotImplementedError
 
+    def terms(self, half: Any) -> tuple[Any, Any]:
+        """The two nonnegative parts of the gradient, second minus first; for losses that offer "terms"."""
+        raise NotImplementedError
+
+    def preparation(self, half: Any) -> float:
+        """Flops per component before the first sweep of a half-step that further sweeps can do without."""
+        return 0.0
+
+    def step_flops(self, X: Matrix, rank: int) -> float:
+        """Rough cost of half-steps of both factors."""
+        return X.half_step_flops(rank)
+
+    def explained(self, state: Any, value: float) -> float:
+        """The share of the loss of the simplest model that these factors, of this value, explain."""
+        whole = self.mass(state.X)
+        return 1.0 - value / whole if whole > 0 else 1.0
+
+    def block_gap(self, half: Any) -> float:
+        """What no other half.F can gain over this one, with the other factor held fixed; nan if no bound is known."""
+        return float("nan")
+
     def offers(self, X: Matrix) -> frozenset[str]:
         """Which of NEEDS the loss offers for this kind of X."""
         return frozenset({"half-step", "all rows"})
-
-    @property
-    def error_degree(self) -> float:
-        """The degree of `error`."""
-        return self.degree
 
     def error(self, value: float) -> float:
         """What trace, bound and target call the error: a monotone function of the value, in a familiar unit."""

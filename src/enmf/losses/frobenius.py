@@ -29,11 +29,22 @@ class Frobenius(Loss):
 
     name = "frobenius"
     bursts = True
+    shares_products = True
     degree = 2.0
-    error_degree = 1.0
+    power = 0.5
 
     def offers(self, X: Matrix) -> frozenset[str]:
-        return frozenset(NEEDS) - ({"residual"} if X.complete else {"normal equations"})
+        return frozenset(NEEDS) - {"single entries"} - ({"residual"} if X.complete else {"normal equations"})
+
+    def preparation(self, half: Any) -> float:
+        return half.X.cost_per_column
+
+    def terms(self, half: Any) -> tuple[Any, Any]:
+        return half.X.terms(half)
+
+    def explained(self, state: Any, value: float) -> float:
+        whole = 0.5 * self.mass(state.X)
+        return 1.0 - value / whole if whole > 0 else 1.0
 
     def half_step(self, half: Any, how: Sweep) -> None:
         self.sweeper(half)(how)

@@ -10,12 +10,12 @@ import copy
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from enmf.kernels import BLOCK
-from enmf.matrix.factor import gather, inner
+from enmf.matrix.factor import gather, inner, row_blocks
 from enmf.parallel import matmul
 
 BLOCK_BYTES = 1 << 19  # size of a block of rows that stays in the cache
@@ -52,6 +52,17 @@ class once:
             return memo[self.name]
 
 
+class Listed(NamedTuple):
+    """Rows by some of their entries, in blocks of columns; others are zeros of weight 1 (`implied`) or missing."""
+
+    starts: np.ndarray  # blocks x (rows + 1)
+    indices: np.ndarray
+    data: np.ndarray
+    indptr: np.ndarray  # entries before each row, in all blocks
+    weights: np.ndarray  # empty: all are 1
+    implied: bool
+
+
 class Matrix(ABC):
     """An n x m matrix X seen through its products; `passes` counts the passes over the data.
 
@@ -65,6 +76,7 @@ class Matrix(ABC):
     complete = True  # False: entries are missing or weighted, and every row has its own normal equations
     fused = False  # True: it has its own `half_step(half, how)`; else products come first, then sweeps
     has_entries = False  # True: `raw` is an ndarray with every entry
+    has_rows = False  # True: `by_rows` gives its entries, for losses that need each of them
     observed: int | None = None  # number of observed entries, if others may be missing
 
     def __init__(self, shape: tuple[int, int], dtype: np.dtype) -> None:
@@ -93,6 +105,31 @@ class Matrix(ABC):
     def totals(self, side: int) -> np.ndarray:
         """Sum of the weights of every row (side 0) or column (side 1): the number of entries if none is missing."""
         return np.full(self.shape[side], float(self.shape[1 - side]))
+
+    def by_rows(self, side: int) -> np.ndarray | Listed:
+        """The entries, row by row (side 0) or column by column (side 1)."""
+        raise TypeError(f"{type(self).__name__} has no rows in this process")
+
+    def sums(self, side: int) -> np.ndarray:
+        """Sum of every row (side 0) or column (side 1), each observed entry times its weight, in double precision."""
+        return self._sums[side]
+
+    @once
+    def _sums(self) -> list[np.ndarray]:
+        return [_row_sums(self.by_rows(side), lambda x: x) for side in (0, 1)]
+
+    def power_sum(self, power: float) -> float:
+        """Sum of x^power over the observed entries, each times its weight."""
+        rows = self.by_rows(0)
+        total = float(_row_sums(rows, lambda x: np.power(x, power, where=x > 0, out=np.zeros_like(x))).sum())
+        return total if power > 0 else float(self.totals(0).sum())
+
+    def listed_entries(self, beta: float) -> int:
+        """Entries that count in a divergence: for beta = 1, zeros of a complete X do not."""
+        rows = self.by_rows(0)
+        if isinstance(rows, np.ndarray):
+            return rows.size
+        return len(rows.data) if beta == 1.0 or not rows.implied else self.shape[0] * self.shape[1]
 
     def product(self, side: int, C: Any) -> tuple[Any, np.ndarray | None]:
         """X C (side 0) or Xᵀ C (side 1), and Cᵀ C if it comes at no extra cost."""
@@ -337,6 +374,24 @@ def dense_squared_residual(block: np.ndarray, U: np.ndarray, V: np.ndarray, work
     np.subtract(block, difference, out=difference)
     flat = difference.ravel()
     return float(flat @ flat)
+
+
+def _row_sums(rows: np.ndarray | Listed, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Sum of function(x) over every row, in double precision, a part of the rows at a time."""
+    if isinstance(rows, np.ndarray):
+        out = np.empty(len(rows))
+        for part in row_blocks(*rows.shape):
+            out[part] = function(rows[part]).sum(axis=1, dtype=np.float64)
+        return out
+    out = np.zeros(rows.starts.shape[1] - 1)
+    for starts in rows.starts:
+        first, last = starts[0], starts[-1]
+        values = function(rows.data[first:last]).astype(np.float64)
+        if len(rows.weights):
+            values *= rows.weights[first:last]
+        totals = np.concatenate([[0.0], np.cumsum(values)])
+        out += np.diff(totals[starts - first])
+    return out
 
 
 def safe_share(dtype: np.dtype) -> float:

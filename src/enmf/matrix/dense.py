@@ -16,6 +16,10 @@ from enmf.matrix.sweeps import Parts, Sweep, new_burst, one_pass_options, produc
 
 class DenseMatrix(Matrix):
     has_entries = True
+    has_rows = True
+
+    def by_rows(self, side: int) -> np.ndarray:
+        return self._both_orders[side]
 
     def __init__(self, array: np.ndarray) -> None:
         super().__init__(array.shape, array.dtype)

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 
 from enmf import parallel
 from enmf.kernels import masked as kernels
-from enmf.matrix.base import Matrix, safe_share
+from enmf.matrix.base import Listed, Matrix, once, safe_share
 from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.factor import inner, row_blocks
 from enmf.matrix.sparse import SparseMatrix
@@ -51,6 +51,7 @@ class Side:
 class MaskedMatrix(Matrix):
     complete = False
     fused = True
+    has_rows = True
     observed: int
 
     def __init__(self, rows: Side, columns: Side, base: DenseMatrix | SparseMatrix | None, observed: int) -> None:
@@ -97,6 +98,25 @@ class MaskedMatrix(Matrix):
                 own = np.einsum("ik,ik->i", left, product - 2 * B0.T, dtype=np.float64)
                 errors += np.where(based, side.squares + own, 0.0)
         return out.T, errors
+
+    def by_rows(self, side: int) -> Listed:
+        return self._listed[side]
+
+    @once
+    def _listed(self) -> list[Listed]:
+        """All that is observed, or, where unstored entries are zeros, all that is stored and, with weight 0, missing."""
+        if self.base is None:
+            return [_by_weights(side) for side in (self.rows, self.columns)]
+        if isinstance(self.base, SparseMatrix):
+            (x, w), implied = _union(self.base.csr, self.rows), True
+        else:
+            i, j, values = (np.concatenate(parts) for parts in zip(*self.observed_entries()))
+            x, implied = sp.csr_array((values, (i, j)), shape=self.shape), False
+            w = np.ones_like(x.data)
+        return [
+            Listed(indptr[None], indices, x.data[order], indptr, w[order], implied)
+            for indptr, indices, order in _orientations(x)
+        ]
 
     # Half-steps and what is measured between them ---------------------------------------------------------------------
 
@@ -322,6 +342,25 @@ def from_sparse(csr: sp.csr_array, missing: sp.csr_array, weights: np.ndarray | 
         based = np.ones(length, dtype=np.bool_)
         sides.append(Side(indptr, indices, a[order], t[order], based, squares, totals))
     return MaskedMatrix(sides[0], sides[1], SparseMatrix(csr), csr.shape[0] * csr.shape[1] - gaps.nnz)
+
+
+def _by_weights(side: Side) -> Listed:
+    """Observed entries from w and w x."""
+    x = np.divide(side.targets, side.weights, out=np.zeros_like(side.targets), where=side.weights > 0)
+    return Listed(side.indptr[None], side.indices, x, side.indptr, side.weights, implied=False)
+
+
+def _union(base: sp.csr_array, side: Side) -> tuple[sp.csr_array, np.ndarray]:
+    """Entries that are stored in the base or corrected: their values, and their weights."""
+    stored = sp.coo_array(base)
+    rows = np.repeat(np.arange(side.length), np.diff(side.indptr))
+    i, j = (np.concatenate(both) for both in zip(stored.coords, (rows, side.indices)))
+    zeros = np.zeros(len(rows), base.dtype)
+    x = sp.csr_array((np.concatenate([stored.data, zeros]), (i, j)), shape=base.shape)
+    extra = sp.csr_array((np.concatenate([np.zeros_like(stored.data), side.weights]), (i, j)), shape=base.shape)
+    for A in (x, extra):
+        A.sum_duplicates()
+    return x, 1 + extra.data
 
 
 def _orientations(csr: sp.csr_array) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:

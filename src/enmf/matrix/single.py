@@ -11,6 +11,7 @@ import numpy as np
 from enmf import parallel
 from enmf.matrix.base import Matrix
 from enmf.matrix.dense import DenseMatrix
+from enmf.matrix.scaled import ScaledMatrix
 from enmf.matrix.sparse import SparseMatrix
 
 PARTS = 8  # into which the rows are split, whatever the number of threads; each has its own sums
@@ -22,6 +23,9 @@ def in_single(X: Matrix) -> Matrix:
     """X in single precision, sharing its data and its count of passes; X itself if that is not possible."""
     if X.dtype != np.float64 or not SAFE[0] < np.sqrt(X.squared_norm()) < SAFE[1]:
         return X
+    if isinstance(X, ScaledMatrix):
+        inner = in_single(X.X)
+        return X if inner is X.X else X.of(inner)
     if isinstance(X, DenseMatrix):
         return SingleDense(X)
     return SingleSparse(X) if isinstance(X, SparseMatrix) else X

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from enmf import parallel
 from enmf.kernels import dense
 from enmf.kernels import sparse as kernels
-from enmf.matrix.base import Matrix, dense_squared_residual, once, product_cost
+from enmf.matrix.base import Listed, Matrix, dense_squared_residual, once, product_cost
 from enmf.matrix.factor import row_blocks
 from enmf.matrix.sweeps import new_burst
 
@@ -30,6 +30,8 @@ class Blocks(NamedTuple):
 
 
 class SparseMatrix(Matrix):
+    has_rows = True
+
     def __init__(self, csr: sp.csr_array) -> None:
         super().__init__(csr.shape, csr.dtype)
         self.csr = csr
@@ -51,6 +53,9 @@ class SparseMatrix(Matrix):
         bounds = parallel.even_bounds(blocks, 100.0 * X.nnz / blocks)
         parallel.run(kernels.transpose, bounds, X.indptr, X.indices, X.data, height, starts, rows, values)
         return Blocks(starts, rows, values, starts.sum(axis=0, dtype=np.int64) - starts[:, 0].sum(dtype=np.int64))
+
+    def by_rows(self, side: int) -> Listed:
+        return Listed(*(self.transposed if side else self.plain), np.empty(0, self.dtype), implied=True)
 
     @property
     def cost_per_column(self) -> float:

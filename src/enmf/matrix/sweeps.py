@@ -27,10 +27,11 @@ AT_ONCE = 1 << 22  # entries of F solved for at a time in double precision
 
 
 class Momentum(NamedTuple):
-    """Extrapolation of a factor: F becomes max(0, F + beta (F - old)), and `old` the previous F."""
+    """Extrapolation of a factor: F becomes max(least F, F + beta (F - old)), and `old` the previous F."""
 
     old: Any
     beta: float
+    least: float = 0.0
 
 
 class Sweep(NamedTuple):
@@ -81,7 +82,7 @@ def _options(G: np.ndarray, how: Sweep, fixed: np.ndarray | None) -> tuple[Any, 
 
 def one_pass_options(G: np.ndarray, how: Sweep) -> tuple[Any, ...]:
     """Arguments of both half-steps in one pass, after their matrices."""
-    old, beta = how.momentum or (np.empty((0, 0), G.dtype), 0.0)
+    old, beta, _ = how.momentum or (np.empty((0, 0), G.dtype), 0.0, 0.0)
     return *_options(G, how, None), old.T, float(beta)
 
 
@@ -133,15 +134,15 @@ def new_burst(X: Any, rank: int) -> Any:
 
 
 def extrapolate(F: Any, momentum: Momentum) -> None:
-    """F <- max(0, F + beta (F - old)), and `old` <- F, in place."""
-    old, beta = momentum
+    """F <- max(least F, F + beta (F - old)), and `old` <- F, in place."""
+    old, beta, least = momentum
     if hasattr(F, "home"):
         new = F.copy(order="F")
         F.assign(_beyond(F, old, np.asarray(beta, F.dtype)))
         old.assign(new)
         return
     bounds = parallel.even_bounds(len(F), 10.0 * F.shape[1])
-    parallel.run(sweep.extrapolate_columns, bounds, F.T, old.T, float(beta))
+    parallel.run(sweep.extrapolate_columns, bounds, F.T, old.T, float(beta), float(least))
 
 
 @by_rows

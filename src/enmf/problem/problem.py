@@ -80,7 +80,7 @@ class Units:
 
     def error(self, loss: Loss) -> float:
         """The unit of errors."""
-        return self.scale**loss.error_degree * self.weight ** (loss.error_degree / loss.degree)
+        return self.value(loss) ** loss.power
 
     def value(self, loss: Loss) -> float:
         """The unit of the loss, and of factor times gradient."""

@@ -188,9 +188,9 @@ class State:
             total = float(sum(of_one.sum() for of_one in squares))
         else:
             u, v = (np.sqrt(np.diag(half.gram).astype(np.float64)) for half in self.halves)
-            size = mass ** (1.0 / loss.degree)
+            size = loss.size(self.X)
             total = float(squares[0] @ _balancing(u, v, size) + squares[1] @ _balancing(v, u, size))
-        return float(np.sqrt(total) / mass ** (1.0 - 0.5 / loss.degree))
+        return float(np.sqrt(total * loss.size(self.X)) / mass)
 
     # What changes nothing but the columns -----------------------------------------------------------------------------
 

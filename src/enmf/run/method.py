@@ -60,4 +60,4 @@ class Method(ABC):
         """Whether a step starts with the product that measuring the state needs, so that the step is charged for it."""
         if "products" in self.needs:
             return False
-        return self.judges or state.X.complete or not self.fused
+        return self.judges or (state.problem.loss.shares_products and (state.X.complete or not self.fused))

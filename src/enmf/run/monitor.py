@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -66,6 +66,7 @@ class Monitor:
         self._measuring = 0.0
         self.progress = math.inf, 0  # the last objective that was progress, and its iteration
         self._restarting = False
+        self._outer: Monitor | None = None  # of the run that this is a part of
 
     def seconds(self) -> float:
         """Time of the run, without the time spent on measuring it."""
@@ -101,7 +102,8 @@ class Monitor:
 
     def out_of_time(self) -> bool:
         """Whether time is up; asked between iterations of phases that cannot return factors yet."""
-        return self.interrupted or self.time_left() <= 0
+        outer = self._outer is not None and self._outer.interrupted
+        return self.interrupted or outer or self.time_left() <= 0
 
     def arrived(self, error: float) -> bool:
         """Whether an error (in units of the run) has reached the target."""
@@ -131,6 +133,12 @@ class Monitor:
             if status is not None:
                 return status
         return None
+
+    def within(self, problem: Problem) -> Monitor:
+        """The same clock, limits and phases for another problem that is solved on the way; its trace is its own."""
+        other = Monitor(problem, replace(self.stopping, target_error=None))
+        other.phases, other._start, other._restarting, other._outer = self.phases, self._start, self._restarting, self
+        return other
 
     @contextmanager
     def restarting(self) -> Iterator[None]:

@@ -190,8 +190,7 @@ def _remove_dust(state: State) -> None:
 def _dust(state: State, C: np.ndarray) -> np.ndarray:
     """Entries whose products with the columns of C are negligible relative to ||X||, given the number of digits."""
     largest = C.max(axis=0).astype(np.float64)
-    size = state.problem.loss.mass(state.X) ** (1.0 / state.problem.loss.degree)
-    nothing = float(np.finfo(state.X.dtype).eps) ** 3 * size
+    nothing = float(np.finfo(state.X.dtype).eps) ** 3 * state.problem.loss.size(state.X)
     return np.divide(nothing, largest, out=np.zeros_like(largest), where=largest > 0)
 
 

@@ -49,7 +49,7 @@ class Sweeping(Method):
         return memory[0].sweeps, memory[1].sweeps
 
     def step_flops(self, state: State) -> float:
-        return state.X.half_step_flops(state.rank)
+        return state.problem.loss.step_flops(state.X, state.rank)
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,8 @@ class AcceleratedHALS(Sweeping):
     def most_sweeps(self, half: Half) -> int:
         if self.max_sweeps is not None:
             return self.max_sweeps
-        product = half.X.cost_per_column  # for one column
-        return 1 + int(self.alpha * (1.0 + product / (2.0 * len(half.F) * max(half.F.shape[1], 1))))
+        before = half.loss.preparation(half)
+        return 1 + int(self.alpha * (1.0 + before / (2.0 * len(half.F) * max(half.F.shape[1], 1))))
 
 
 @dataclass

@@ -36,15 +36,17 @@ class MultiplicativeUpdates(Method):
 
     def step(self, state: State, memory: Any, objective: float) -> None:
         for half in state.halves:
-            half.replace(_update(half.F, *half.X.terms(half), self.drop * half.F.mean()))
+            half.replace(_update(half.F, *half.loss.terms(half), half.loss.exponent, self.drop * half.F.mean()))
 
 
 @by_rows
-def _update(F: np.ndarray, numerator: np.ndarray, denominator: np.ndarray, nothing: float) -> np.ndarray:
+def _update(
+    F: np.ndarray, numerator: np.ndarray, denominator: np.ndarray, exponent: float, nothing: float
+) -> np.ndarray:
     """One update; entries below `nothing` that still shrink become zero, zeros that should grow become `nothing`."""
     factor = np.ones_like(F)
     np.divide(np.maximum(numerator, 0), denominator, out=factor, where=denominator > 0)
-    new = F * factor
+    new = F * (factor if exponent == 1.0 else factor**exponent)
     new[(new < nothing) & (factor < 1)] = 0
     new[(F == 0) & (denominator < numerator)] = nothing
     return np.asfortranarray(new)
