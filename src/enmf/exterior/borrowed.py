@@ -1,7 +1,7 @@
 """The exterior start of a loss whose best unconstrained factors are not known in closed form.
 
 Near the best model of rank one, r cᵀ / N with row sums r and column sums c, a beta divergence is a weighted sum of
-squares, with weights (r_i c_j)^(beta - 2). So its best unconstrained factors are about those of an ordinary SVD, that of
+squares, with weights (r_i c_j)^(beta - 2). So its best unconstrained factors are nearly those of an ordinary SVD, of
     D_r^-p X D_c^-p,    p = (2 - beta) / 2        (for Kullback-Leibler p = 1/2: correspondence analysis)
 Positive scaling keeps signs: rotation and feasibility work on the scaled matrix as they are, and their factors are
 scaled back. Other powers p are candidates too; the pair with the smallest loss after two steps goes on. Where entries

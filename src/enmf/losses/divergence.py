@@ -1,12 +1,12 @@
-"""Beta divergences: Kullback-Leibler (beta = 1), Itakura-Saito (beta = 0), and what lies between them and least squares.
+"""Beta divergences: Kullback-Leibler (beta = 1), Itakura-Saito (beta = 0), and what lies between these and 2.
 
     d(x | m) = x log(x/m) - x + m                                                      beta = 1
                x/m - log(x/m) - 1                                                      beta = 0
                (x^beta + (beta - 1) m^beta - beta x m^(beta - 1)) / (beta (beta - 1))  else, 0 < beta < 2
 
-A half-step takes a multiplicative and a Newton step of every row (src/kernels/divergence.h); neither raises the loss. An
-extrapolated entry keeps a share of its value, since the loss is infinite where the model is zero and X is not. The error
-is sqrt(2 D), as scikit-learn's `reconstruction_err_` has it.
+A half-step takes a multiplicative and a Newton step of every row (src/kernels/divergence.h); neither raises the loss.
+An extrapolated entry keeps a share of its value, since the loss is infinite where the model is zero and X is not. The
+error is sqrt(2 D), as scikit-learn's `reconstruction_err_` has it.
 
 A bound on what a single row u could still gain, for 1 <= beta <= 2 (`block_gap`): with the two parts of its gradient,
 up_k = sum_j x m^(beta-2) v_jk and down_k = sum_j m^(beta-1) v_jk, A = u . up, B = u . down and rho = max up_k / down_k,

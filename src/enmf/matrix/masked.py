@@ -104,7 +104,7 @@ class MaskedMatrix(Matrix):
 
     @once
     def _listed(self) -> list[Listed]:
-        """All that is observed, or, where unstored entries are zeros, all that is stored and, with weight 0, missing."""
+        """All that is observed, or, where unstored entries are zeros, what is stored and, with weight 0, missing."""
         if self.base is None:
             return [_by_weights(side) for side in (self.rows, self.columns)]
         if isinstance(self.base, SparseMatrix):
