@@ -12,6 +12,7 @@ from enmf.linalg.svd import truncated_svd
 from enmf.problem.problem import Problem
 from enmf.problem.state import State
 from enmf.problem.validation.factors import check_factors, with_ridge
+from enmf.problem.validation.losses import with_loss
 from enmf.problem.validation.masks import check_masked_or_complete
 from enmf.problem.validation.numbers import check_choice, check_number, check_threads, make_rng
 
@@ -21,6 +22,7 @@ def certify(
     U: Any,
     V: Any,
     *,
+    loss: str | float = "frobenius",
     missing: Any = None,
     mask: Any = None,
     weights: Any = None,
@@ -39,6 +41,8 @@ def certify(
         NaN in a dense X mark missing entries; a sparse X is complete unless stated otherwise, as for `enmf.factorize`.
     U, V : array-like of shape (n, r) and (m, r)
         For scikit-learn's W and H: U = W, V = H.T.
+    loss : {"frobenius", "kullback-leibler", "itakura-saito"} or float
+        What is minimized: 1/2 ||X - U Vᵀ||², or a beta divergence, 0 <= beta <= 2 (see docs/losses.md).
     missing, mask, weights, ridge, ridge_scaling
         The problem that the factors solve, as for `enmf.complete`. All figures then refer to the observed entries,
         weights and ridge included; there is no bound with missing entries, weights or a ridge.
@@ -67,7 +71,7 @@ def certify(
     check_number("tol", tol, low=0.0)
     if fixed is not None:
         check_choice("fixed", fixed, ["U", "V"])
-    problem = check_masked_or_complete(X, missing, mask, weights, ridge)
+    problem = with_loss(check_masked_or_complete(X, missing, mask, weights, ridge), loss)
     if not problem.X.complete:
         problem = with_ridge(problem, ridge, ridge_scaling)
     U, V = check_factors(U, V, problem.X, None, problem.scale)

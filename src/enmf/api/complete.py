@@ -10,6 +10,7 @@ from enmf.api.request import Request, solve
 from enmf.problem.problem import Problem
 from enmf.problem.validation.convert import names_in
 from enmf.problem.validation.factors import with_ridge
+from enmf.problem.validation.losses import with_loss
 from enmf.problem.validation.masks import check_masked_problem
 from enmf.run.checks import check_limits
 from enmf.run.monitor import Progress
@@ -24,6 +25,7 @@ def complete(
     rank: int,
     method: str = "enmc",
     *,
+    loss: str | float = "frobenius",
     missing: Any = None,
     mask: Any = None,
     weights: Any = None,
@@ -43,8 +45,8 @@ def complete(
 ) -> Result:
     """Factorize a nonnegative matrix with missing entries; U Vᵀ completes it.
 
-    Minimizes 1/2 sum w_ij (x_ij - u_i . v_j)² over the observed entries plus 1/2 sum p_i ||u_i||² + 1/2 sum q_j
-    ||v_j||², over U >= 0 and V >= 0.
+    Minimizes 1/2 sum w_ij (x_ij - u_i . v_j)² (or another loss, each term times its weight) over the observed entries
+    plus 1/2 sum p_i ||u_i||² + 1/2 sum q_j ||v_j||², over U >= 0 and V >= 0.
 
     Parameters
     ----------
@@ -54,6 +56,8 @@ def complete(
         Number of components r.
     method : str
         "enmc" (softImpute-ALS, rotation, feasibility, descent) or an opponent, see `enmf.completion_methods()`.
+    loss : {"frobenius", "kullback-leibler", "itakura-saito"} or float
+        What is minimized: 1/2 ||X - U Vᵀ||², or a beta divergence, 0 <= beta <= 2 (see docs/losses.md).
     missing : {"nan", "unstored", "none"} or boolean matrix
         What is missing. In a dense X: NaN (the default). A sparse X needs the choice: "unstored" (all that it does not
         store; stored zeros are observed), "none" (unstored entries are zeros), "nan" (unstored entries are zeros,
@@ -97,7 +101,8 @@ def complete(
     stopping = check_limits(tol, max_iter, time_limit, target_error)
     details = {"missing": missing if isinstance(missing, str) else None, "ridge": ridge, "ridge_scaling": ridge_scaling}
     request = Request.of(locals())
-    problem = with_ridge(check_masked_problem(X, missing, mask, weights, dtype), ridge, ridge_scaling)
+    problem = with_loss(check_masked_problem(X, missing, mask, weights, dtype), loss)
+    problem = with_ridge(problem, ridge, ridge_scaling)
     result = complete_problem(problem, rank, request)
     rows, features = names_in(X)
     return replace(result, row_names=rows, feature_names=features)

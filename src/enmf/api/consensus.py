@@ -25,6 +25,7 @@ from enmf.problem.state import State, best_U
 from enmf.problem.validation.arrays import check_problem
 from enmf.problem.validation.convert import names_in
 from enmf.problem.validation.factors import check_rank
+from enmf.problem.validation.losses import with_loss
 from enmf.problem.validation.numbers import check_count, check_number, check_threads, make_rng
 from enmf.run.checks import check_limits
 
@@ -114,6 +115,7 @@ def consensus(
     rank: int,
     n_runs: int = 20,
     *,
+    loss: str | float = "frobenius",
     threshold: float = 0.5,
     method: str = "e-hals",
     tol: float = 1e-4,
@@ -129,6 +131,8 @@ def consensus(
     rank : int
     n_runs : int
         At least 2.
+    loss : {"frobenius", "kullback-leibler", "itakura-saito"} or float
+        What is minimized: 1/2 ||X - U Vᵀ||², or a beta divergence, 0 <= beta <= 2 (see docs/losses.md).
     threshold : float
         A component is an outlier when its mean distance to its nearest neighbours in all runs (3 per 10 runs) is above
         this. Components have unit length, so distances range from 0 to sqrt(2): a threshold of 2 drops none.
@@ -147,7 +151,7 @@ def consensus(
     >>> found.V.shape, bool(found.stability.min() > 0.9)
     ((40, 4), True)
     """
-    problem = check_problem(X)
+    problem = with_loss(check_problem(X), loss)
     rank = check_rank(rank, problem.X)
     check_count("n_runs", n_runs, low=2)
     check_number("threshold", threshold, low=0.0)

@@ -10,6 +10,7 @@ from typing import Any
 from enmf.api.request import Request, prepare
 from enmf.problem.validation.arrays import check_problem
 from enmf.problem.validation.convert import names_in
+from enmf.problem.validation.losses import with_loss
 from enmf.run.checks import check_limits
 from enmf.run.monitor import Progress
 from enmf.run.result import Result
@@ -22,6 +23,7 @@ def factorize(
     rank: int,
     method: str = "enmf",
     *,
+    loss: str | float = "frobenius",
     init: str | tuple[Any, Any] | None = None,
     tol: float = DEFAULTS.tol,
     max_iter: int = DEFAULTS.max_iter,
@@ -39,7 +41,7 @@ def factorize(
     checkpoint: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> Result:
-    """Factorize a nonnegative matrix, X ~ U Vᵀ with U >= 0 and V >= 0, in the Frobenius norm.
+    """Factorize a nonnegative matrix, X ~ U Vᵀ with U >= 0 and V >= 0.
 
     Parameters
     ----------
@@ -51,6 +53,8 @@ def factorize(
         Number of components r.
     method : str
         "enmf" (the exterior method) or a descent method by name, see `enmf.methods()`.
+    loss : {"frobenius", "kullback-leibler", "itakura-saito"} or float
+        What is minimized: 1/2 ||X - U Vᵀ||², or a beta divergence, 0 <= beta <= 2 (see docs/losses.md).
     init : str or (U, V), optional
         Start by name, see `enmf.initializations()`, or factors to start from; with (None, V), U starts as the best one
         for V. Default: "exterior" for "enmf", "nndsvdar" otherwise.
@@ -64,7 +68,7 @@ def factorize(
         Seconds, counted from the call, after which the factors reached so far are returned; a bound that would take
         longer is skipped (`Certificate.bound_skipped`).
     target_error : float, optional
-        End as soon as ||X - U Vᵀ||_F is at most this.
+        End as soon as the error (||X - U Vᵀ||_F, or sqrt(2 loss) for other losses) is at most this.
     random_state : int, RandomState, Generator or None
         Seed; the same seed gives the same result, whatever the number of threads.
     n_threads : int, optional
@@ -115,6 +119,7 @@ def factorize(
     """
     stopping = check_limits(tol, max_iter, time_limit, target_error)
     request = Request.of(locals())
-    result = run(*prepare(check_problem(X, dtype, memory_limit), rank, request))
+    problem = with_loss(check_problem(X, dtype, memory_limit), loss)
+    result = run(*prepare(problem, rank, request))
     rows, features = names_in(X)
     return replace(result, row_names=rows, feature_names=features)

@@ -72,7 +72,8 @@ def prepare(problem: Problem, rank: int, request: Request) -> tuple[Problem, Run
     limits = {key: request.options[key] for key in FURTHER if key in request.options}
     wishes["stopping"] = replace(request.stopping, **limits)
     start = _start(catalogue, request, exterior, method, problem, rank)
-    return problem, RunOptions(rank, method, start, request.method, rng, request.settings(), **wishes)
+    settings = {"loss": problem.loss.name, **request.settings()}
+    return problem, RunOptions(rank, method, start, request.method, rng, settings, **wishes)
 
 
 def _check_rank(rank: Any, problem: Problem, name: str) -> int:

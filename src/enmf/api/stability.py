@@ -7,7 +7,6 @@ columns of both factors match (`enmf.compare`'s rule for permutation and scaling
 
 from __future__ import annotations
 
-import math
 import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,6 +17,7 @@ from enmf import parallel
 from enmf.api.request import Request, solve
 from enmf.geometry.equivalence import SAME_ERROR, TOLERANCE, match
 from enmf.problem.validation.arrays import check_problem
+from enmf.problem.validation.losses import with_loss
 from enmf.problem.validation.numbers import check_count, check_number, check_threads, make_rng
 from enmf.run.checks import check_limits
 from enmf.run.result import Result
@@ -101,6 +101,7 @@ def stability(
     rank: int,
     n_runs: int = 20,
     *,
+    loss: str | float = "frobenius",
     descent: str = "e-hals",
     tol: float = DEFAULTS.tol,
     max_iter: int = DEFAULTS.max_iter,
@@ -116,6 +117,8 @@ def stability(
     rank : int
     n_runs : int
         Number of runs; the first is the exterior method, the others start at random.
+    loss : {"frobenius", "kullback-leibler", "itakura-saito"} or float
+        What is minimized: 1/2 ||X - U Vᵀ||², or a beta divergence, 0 <= beta <= 2 (see docs/losses.md).
     descent : str
         Descent method of all runs, see `enmf.methods()`.
     tol, max_iter : float, int
@@ -136,7 +139,7 @@ def stability(
     >>> len(found.minima), found.minima[0].frequency
     (1, 1.0)
     """
-    problem = check_problem(X)
+    problem = with_loss(check_problem(X), loss)
     check_count("n_runs", n_runs, low=1)
     check_number("match_tol", match_tol, low=0.0)
     stopping = check_limits(tol, max_iter, None, None)
@@ -151,7 +154,7 @@ def stability(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the statuses show which runs did not converge
         results = parallel.together(run, n_runs, check_threads(n_threads))
-    agreement, same = _pairwise(results, match_tol, math.sqrt(problem.X.squared_norm()) * problem.scale)
+    agreement, same = _pairwise(results, match_tol, problem.loss.whole(problem.X) * problem.units.error(problem.loss))
     minima, labels = _cluster(results, same)
     return Stability(results, minima, labels, agreement, ["exterior"] + ["random"] * (n_runs - 1))
 

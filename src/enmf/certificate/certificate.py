@@ -7,6 +7,7 @@ is zero.
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
@@ -26,9 +27,9 @@ class Certificate:
     Attributes
     ----------
     error : float
-        ||X - U Vᵀ||_F.
+        ||X - U Vᵀ||_F; for other losses sqrt(2 loss).
     relative_error : float
-        error / ||X||_F.
+        error / ||X||_F; for other losses the square root of loss / sum of x^beta.
     lower_bound : float
         Eckart-Young: no factorization of this rank, nonnegative or not, has a smaller error. Never above the true
         bound; with an iterative SVD this holds with a probability above 1 - 1e-9.
@@ -63,6 +64,14 @@ class Certificate:
     observed : int or None
         Number of observed entries, in a problem with missing entries, weights or a ridge: error, shares and KKT figures
         then refer to the weighted observed entries, and the KKT figures include the ridge.
+    loss : float
+        What is minimized, without a penalty: 1/2 ||X - U Vᵀ||² or the divergence.
+    loss_name : str
+    explained : float
+        1 - loss / loss of the simplest model: zero for the Frobenius norm, the best model of rank one for the others.
+    block_gap : (float, float) or None
+        For losses without a bound: U alone, and V alone, cannot lower the loss by more than this. Rigorous; nan where
+        the problem of one factor is not convex (beta < 1) or has a penalty.
     bound_skipped : bool
         True if the bound was skipped because it would have exceeded the time limit; `lower_bound` is then 0, which is
         a valid bound.
@@ -88,6 +97,10 @@ class Certificate:
     observed: int | None = None
     exact: bool = False
     bound_skipped: bool = False
+    loss: float = float("nan")
+    loss_name: str = "frobenius"
+    explained: float = float("nan")
+    block_gap: tuple[float, float] | None = None
 
     @property
     def duplicated_components(self) -> tuple[int, ...]:
@@ -103,6 +116,8 @@ class Certificate:
             self,
             error=self.error * error,
             lower_bound=self.lower_bound * error,
+            loss=self.loss * value,
+            block_gap=None if self.block_gap is None else (self.block_gap[0] * value, self.block_gap[1] * value),
             kkt_max=self.kkt_max * value,
             kkt_sum=self.kkt_sum * value,
             min_gradient=self.min_gradient * units.gradient(loss),
@@ -133,9 +148,7 @@ class Certificate:
         stationary = f"{'yes' if self.stationary else 'no'} (tolerance {self.tol:.0e})"
         rows = [
             ("rank", f"{self.rank}"),
-            ("error ||X - UVᵀ||", f"{self.error:.6g}   ({100 * self.relative_error:.4g} % of ||X||)"),
-            ("best possible (SVD bound)", f"{self.lower_bound:.6g}" if known else unknown),
-            ("error / bound", f"{self.ratio:.6f}" if known else "not known"),
+            *(self._about_error(known, unknown) if self.block_gap is None else self._about_loss()),
             ("KKT residual (scale-free)", f"{self.kkt:.2e}"),
             ("KKT products (max, sum)", f"{self.kkt_max:.2e}, {self.kkt_sum:.2e}"),
             ("stationary", stationary),
@@ -153,6 +166,24 @@ class Certificate:
             rows.append(("fixed factor", f"{self.fixed}; the KKT figures refer to the other one"))
         return rows
 
+    def _about_error(self, known: bool, unknown: str) -> list[tuple[str, str]]:
+        return [
+            ("error ||X - UVᵀ||", f"{self.error:.6g}   ({100 * self.relative_error:.4g} % of ||X||)"),
+            ("best possible (SVD bound)", f"{self.lower_bound:.6g}" if known else unknown),
+            ("error / bound", f"{self.ratio:.6f}" if known else "not known"),
+        ]
+
+    def _about_loss(self) -> list[tuple[str, str]]:
+        assert self.block_gap is not None
+        U, V = (f"{gap:.3g}" for gap in self.block_gap)
+        convex = not any(map(math.isnan, self.block_gap))
+        return [
+            (f"loss ({self.loss_name})", f"{self.loss:.8g}"),
+            ("explained", f"{100 * self.explained:.4g} % of what the best model of rank one leaves"),
+            ("best possible", "not known: no useful bound exists for this loss"),
+            ("one factor alone can gain", f"at most {U} (U), {V} (V)" if convex else "not known"),
+        ]
+
     def __str__(self) -> str:
         rows = self.facts()
         width = max(len(name) for name, _ in rows)
@@ -165,7 +196,8 @@ class Certificate:
 def make_certificate(state: State, lower_bound: float, tol: float, fixed: str | None = None) -> Certificate:
     """The certificate of a state with balanced columns; the products it has at hand are used."""
     X, loss, free = state.X, state.problem.loss, not state.penalized
-    whole, error = loss.whole(X), state.accurate_error()
+    whole, value = loss.whole(X), loss.accurate_value(state)
+    error = loss.error(value)
     exact = error <= exactness(X.dtype) * whole
     kkt = state.kkt(fixed)
     measures = [half.measure() for half, name in zip(state.halves, "UV") if name != fixed]
@@ -191,4 +223,8 @@ def make_certificate(state: State, lower_bound: float, tol: float, fixed: str | 
         uniqueness=uniqueness(state.U, state.V),
         fixed=fixed,
         observed=X.observed,
+        loss=value,
+        loss_name=loss.name,
+        explained=loss.explained(state, value),
+        block_gap=None if loss.bounded else tuple(loss.block_gap(half) for half in state.halves),
     )

@@ -1,7 +1,7 @@
 """What each component of U Vᵀ = sum_j u_j v_jᵀ contributes, and which ones are redundant.
 
 share       <X, u_j v_jᵀ> / ||X||², over the observed entries if some are missing. At a stationary point without
-            penalty these sum to the explained share 1 - ||X - U Vᵀ||² / ||X||².
+            penalty these sum to the explained share 1 - ||X - U Vᵀ||² / ||X||². For other losses: `Loss.shares`.
 dead        u_j = 0 or v_j = 0
 duplicate   u_j and u_k (or v_j and v_k) are parallel: u v_jᵀ + u v_kᵀ = u (v_j + v_k)ᵀ, so one component replaces both
 """
@@ -21,7 +21,7 @@ PARALLEL = 1e-6  # columns with a cosine of at least 1 - this are parallel
 
 @dataclass(frozen=True)
 class Component:
-    """One component: its size ||u_j|| ||v_j||, its share of ||X||², and whether it is needed."""
+    """One component: its size ||u_j|| ||v_j||, its share of X, and whether it is needed."""
 
     index: int
     norm: float
@@ -32,11 +32,10 @@ class Component:
 
 def describe_components(state: State) -> tuple[Component, ...]:
     """One description for each component; costs no pass over X when the product X V is at hand."""
-    whole = state.X.squared_norm()
     UtU, VtV = (half.gram.astype(np.float64) for half in state.halves)
     u, v = np.sqrt(np.diag(UtU)), np.sqrt(np.diag(VtV))
     alive = (u > 0) & (v > 0)
-    along = state.inner_with_X()
+    shares = state.problem.loss.shares(state)
     parallel = np.triu(_cosines(UtU, u, alive) >= 1.0 - PARALLEL, 1) | np.triu(
         _cosines(VtV, v, alive) >= 1.0 - PARALLEL, 1
     )
@@ -44,7 +43,7 @@ def describe_components(state: State) -> tuple[Component, ...]:
         Component(
             index=j,
             norm=float(u[j] * v[j]),
-            share=float(along[j] / whole) if whole > 0 else 0.0,
+            share=float(shares[j]),
             dead=not alive[j],
             duplicate_of=int(np.argmax(parallel[:, j])) if parallel[:, j].any() else None,
         )

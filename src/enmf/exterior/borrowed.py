@@ -19,7 +19,7 @@ import numpy as np
 from enmf.exterior.pipeline import trivial
 from enmf.matrix.factor import fortran
 from enmf.matrix.scaled import ScaledMatrix
-from enmf.matrix.sweeps import ONE_SWEEP
+from enmf.matrix.sweeps import Sweep
 from enmf.problem.problem import FROBENIUS, NO_PENALTY, Problem
 from enmf.problem.state import State
 from enmf.run.options import Start
@@ -53,7 +53,7 @@ class BorrowedStart(Start):
             with walk.monitor.phase("trial") as counter:
                 for _ in range(TRIAL):
                     for half in state.halves:
-                        half.sweep(ONE_SWEEP)
+                        half.sweep(Sweep(20, 0.1))
                     counter.iterations += 1
                 value = state.objective()
             if best is None or value < best[0]:

@@ -36,6 +36,7 @@ class Loss(ABC):
     """D(X | U Vᵀ); `half` and `state` are those of `enmf.problem.state`. A new loss implements the abstract methods."""
 
     name: ClassVar[str]
+    bounded: ClassVar[bool] = False  # a bound over all factorizations is known, for complete X
     bursts: ClassVar[bool] = False  # `enmf.run.bursts` knows it
     shares_products: ClassVar[bool] = False  # measuring takes the products that the next step begins with
     power: ClassVar[float] = 1.0  # the error is a multiple of this power of the value
@@ -86,6 +87,15 @@ class Loss(ABC):
     def step_flops(self, X: Matrix, rank: int) -> float:
         """Rough cost of half-steps of both factors."""
         return X.half_step_flops(rank)
+
+    def measuring_flops(self, X: Matrix, rank: int) -> float:
+        """Rough cost of a KKT residual."""
+        return X.measuring_flops(rank)
+
+    def shares(self, state: Any) -> np.ndarray:
+        """The share of every component in X: of ||X||², over the observed entries."""
+        whole = state.X.squared_norm()
+        return state.inner_with_X() / whole if whole > 0 else np.zeros(state.rank)
 
     def explained(self, state: Any, value: float) -> float:
         """The share of the loss of the simplest model that these factors, of this value, explain."""

@@ -31,7 +31,7 @@ from enmf.losses.base import Loss
 from enmf.matrix.base import Matrix
 from enmf.matrix.sweeps import GradientMeasure, Momentum, Sweep, extrapolate, measure_gradient
 
-MODEL_SWEEPS, MODEL_ACCURACY = 20, 0.1  # of a Newton step: most sweeps, and the share of the first at which they end
+MOST_SWEEPS, ACCURACY = 20, 0.1  # of the model of a Newton step: most sweeps; the share of the first that ends them
 LEAST_KEPT = 0.5  # of an extrapolated entry
 MOST_STEPS, SOLVED = 500, 1e-13  # of a row that is solved for
 RANK_ONE = 20  # updates of the best model of rank one
@@ -85,20 +85,26 @@ class Divergence(Loss):
     def rounding(self, X: Matrix, value: float) -> float:
         return float(np.finfo(X.dtype).eps) * (abs(value) + self.mass(X))
 
+    def preparation(self, half: Any) -> float:
+        return float(half.X.listed_entries(self.beta)) * half.F.shape[1]
+
+    def measuring_flops(self, X: Matrix, rank: int) -> float:
+        return 12.0 * X.listed_entries(self.beta) * (rank + 4.0)
+
     def step_flops(self, X: Matrix, rank: int) -> float:
         return 2.0 * X.listed_entries(self.beta) * rank * (rank + 16.0)
 
     # Half-steps and what is measured ----------------------------------------------------------------------------------
 
     def half_step(self, half: Any, how: Sweep) -> None:
-        self._newton(half, how.sweeps, how.progress)
+        self._newton(half, 1, 0.0, min(how.sweeps, MOST_SWEEPS), how.progress)
         if how.momentum is not None:
             extrapolate(half.F, Momentum(how.momentum.old, how.momentum.beta, LEAST_KEPT))
         half.changed()
 
-    def _newton(self, half: Any, steps: int, progress: float) -> None:
+    def _newton(self, half: Any, steps: int, progress: float, sweeps: int, accuracy: float) -> None:
         l1, l2 = float(half.penalty.l1), half.penalty.per_row(len(half.F)).astype(half.F.dtype, copy=False)
-        how = int(steps), float(progress), MODEL_SWEEPS, MODEL_ACCURACY
+        how = int(steps), float(progress), int(sweeps), float(accuracy)
         r = half.F.shape[1]
         self._run("newton", half, r * (r + 16.0), l1, l2, half.F.T, *how)
 
@@ -149,9 +155,15 @@ class Divergence(Loss):
     def solve(self, half: Any) -> np.ndarray:
         """The best half.F for the other factor; it depends on X and that factor alone."""
         half.replace(np.ones_like(half.F))
-        self._newton(half, MOST_STEPS, SOLVED)
+        self._newton(half, MOST_STEPS, SOLVED, MOST_SWEEPS, ACCURACY)
         half.changed()
         return half.F
+
+    def shares(self, state: Any) -> np.ndarray:
+        """Of sum m^beta: for beta = 1 the mass of a component."""
+        rows = state.halves[0]
+        own = np.einsum("ik,ik->k", rows.F, self._parts(rows)[1], dtype=np.float64)
+        return own / own.sum() if own.sum() > 0 else np.zeros(state.rank)
 
     # What a certificate says ------------------------------------------------------------------------------------------
 

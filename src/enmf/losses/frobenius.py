@@ -28,6 +28,7 @@ class Frobenius(Loss):
     """1/2 ||X - U Vᵀ||²; its error is ||X - U Vᵀ||."""
 
     name = "frobenius"
+    bounded = True
     bursts = True
     shares_products = True
     degree = 2.0

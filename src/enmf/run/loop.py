@@ -51,7 +51,7 @@ def descend(walk: Walk) -> None:
     state, method, monitor = walk.state, walk.method, walk.monitor
     interval = _kkt_interval(state, method, monitor.stopping.tol)
     patience, penalized, loss = GROWTH[state.X.dtype], state.penalized, state.problem.loss
-    reuses, one_pass = method.reuses_products(state), method.fused and state.X.allows_one_pass
+    reuses, one_pass = method.reuses_products(state), method.fused and loss.shares_products and state.X.allows_one_pass
     rows = state.halves[0]
     best = Best()
     bursts = bursts_of(state, method, monitor)
@@ -134,9 +134,9 @@ def _kkt_interval(state: State, method: Method, tol: float) -> int:
     The residual needs X V, so a step that could do with one pass (one message, where workers hold X) takes two. There
     it is not measured (0) in a run without a tolerance, in which it decides nothing.
     """
-    X = state.X
-    saves = method.fused and X.complete and (X.narrow or X.allows_one_pass)
+    X, loss = state.X, state.problem.loss
+    saves = method.fused and loss.shares_products and X.complete and (X.narrow or X.allows_one_pass)
     if saves and tol == 0.0:
         return 0
-    flops = X.measuring_flops(state.rank) + state.rank * X.cost_per_column * saves
+    flops = loss.measuring_flops(X, state.rank) + state.rank * X.cost_per_column * saves
     return max(1, min(10, math.ceil(20.0 * flops / method.step_flops(state))))

@@ -29,7 +29,9 @@ class Result:
         Nonnegative. Columns are balanced, ||u_j|| = ||v_j||, and sorted by decreasing size (unless a penalty, which
         depends on the scale of the columns, was given: then only sorted).
     error : float
-        ||X - U Vᵀ||_F.
+        ||X - U Vᵀ||_F; for other losses sqrt(2 loss).
+    loss : float
+        What was minimized, without a penalty: 1/2 ||X - U Vᵀ||², or the divergence.
     status : str
         Why the run ended, see `enmf.run.stopping`.
     n_iter : int
@@ -68,6 +70,10 @@ class Result:
     @property
     def error(self) -> float:
         return self.certificate.error
+
+    @property
+    def loss(self) -> float:
+        return self.certificate.loss
 
     def report(self, path: str | os.PathLike[str], X: Any = None, **options: Any) -> str:
         """Write a self-contained HTML page; returns its path.

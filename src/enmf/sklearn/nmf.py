@@ -19,9 +19,10 @@ from enmf import parallel
 from enmf.api import registry
 from enmf.api.request import solve
 from enmf.problem.problem import Problem
-from enmf.problem.state import best_pair, best_U
+from enmf.problem.state import State, best_pair, best_U
 from enmf.problem.validation.arrays import check_problem
 from enmf.problem.validation.factors import as_numbers, check_given, with_penalty
+from enmf.problem.validation.losses import LOSSES, with_loss
 from enmf.problem.validation.numbers import check_threads, warn_outside
 from enmf.run.stopping import DEFAULTS
 from enmf.sklearn.base import COUNT, NONNEGATIVE, SHARED, Factorizer
@@ -42,8 +43,8 @@ class ENMF(Factorizer):
         "exterior" for the solver "enmf", else "nndsvdar".
     solver : str
         "enmf", or another name of `enmf.methods()`; scikit-learn's "cd" is "hals".
-    beta_loss : {"frobenius", 2}
-        Only the Frobenius norm.
+    beta_loss : {"frobenius", "kullback-leibler", "itakura-saito"} or float
+        What is minimized; a number is the beta of a beta divergence, 0 <= beta <= 2.
     tol : float
         Scale-free KKT residual at which the fit has converged, the same for every solver and start.
     max_iter : int
@@ -71,7 +72,7 @@ class ENMF(Factorizer):
         H, largest component first (by ||w_j|| ||h_j||), scaled such that ||w_j|| = ||h_j|| before the last solve for W.
     n_components_, n_iter_, n_features_in_ : int
     reconstruction_err_ : float
-        ||X - W H||_F.
+        ||X - W H||_F, or sqrt(2 loss).
     certificate_ : Certificate
         Of W and H: distance to the best possible error, KKT residual.
     status_ : str
@@ -96,6 +97,7 @@ class ENMF(Factorizer):
         "n_components": [COUNT, StrOptions({"auto"}), None],
         "init": [StrOptions({*registry.initializations(), "custom"}), None],
         "solver": [StrOptions({*registry.methods(), *SOLVERS})],
+        "beta_loss": [StrOptions(set(LOSSES)), Interval(Real, 0, 2, closed="both")],
         "alpha_W": [NONNEGATIVE],
         "alpha_H": [NONNEGATIVE, StrOptions({"same"})],
         "l1_ratio": [Interval(Real, 0, 1, closed="both")],
@@ -180,10 +182,18 @@ class ENMF(Factorizer):
         """X to learn from, or for the learnt components."""
         if not learning:
             check_is_fitted(self)
-        problem = check_problem(X, memory_limit=self.memory_limit)
+        problem = self._with_loss(check_problem(X, memory_limit=self.memory_limit))
         with_shape = problem.X if isinstance(X, (str, Path)) else X  # a name has no number of features
         validate_data(self, X=with_shape, reset=learning, skip_check_array=True)
         return problem
+
+    def _with_loss(self, problem: Problem) -> Problem:
+        if self.solver == "cd" and self.beta_loss not in ("frobenius", 2):
+            raise ValueError(
+                f"Invalid beta_loss parameter: solver 'cd' does not handle beta_loss = {self.beta_loss!r}; "
+                "solver='enmf' does"
+            )
+        return with_loss(problem, self.beta_loss, "beta_loss")
 
     def _penalized(self, problem: Problem) -> Problem:
         return with_penalty(problem, penalty_weights(self.alpha_W, self.alpha_H, self.l1_ratio, *problem.X.shape))
@@ -197,14 +207,20 @@ class ENMF(Factorizer):
         return W @ self.components_
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Share of ||X||² that the components explain: 1 - ||X - W H||² / ||X||², with the best W. Higher is better."""
+        """Share that the components explain, with the best W: 1 - ||X - W H||² / ||X||². Higher is better.
+
+        For other losses: of the loss that the best model of rank one has.
+        """
         problem = self._checked(X)
         whole = problem.X.squared_norm()
         if whole == 0.0:
             return 1.0
         with parallel.limit(check_threads(self.n_threads)):
             U, V = best_pair(self._penalized(problem), self.components_)
-            return 1.0 - problem.X.squared_residual(U, V) / whole
+            if problem.loss.bounded:
+                return 1.0 - problem.X.squared_residual(U, V) / whole
+            state = State(problem, U, V)
+            return problem.loss.explained(state, state.value())
 
     def components_frame(self, names: Any = None) -> Any:
         """The components as a DataFrame with the names of the features, see `enmf.components_frame`."""
@@ -218,7 +234,6 @@ class ENMF(Factorizer):
 
     def _fit(self, X: Any, W: Any, H: Any) -> np.ndarray:
         stopping = self._begin()
-        check_loss(self.beta_loss)
         problem = self._checked(X, learning=True)
         n, m = problem.X.shape
         start = self._start(W, H, problem)
@@ -303,12 +318,11 @@ def non_negative_factorization(
 def _with_fixed_H(model: ENMF, X: Any, W: Any, H: Any) -> tuple[np.ndarray, np.ndarray, int]:
     """The best W for a given H."""
     model._validate_params()
-    check_loss(model.beta_loss)
     if H is None:
         raise ValueError("update_H=False needs H, the components to keep")
     if W is not None:
         warn_outside("When update_H=False, the provided initial W is not used.", RuntimeWarning)
-    problem = check_problem(X)
+    problem = model._with_loss(check_problem(X))
     H = check_given(H, "H", (model._given_rank, problem.X.shape[1]), problem.X.dtype)
     return best_U(model._penalized(problem), H), H, 1
 
@@ -328,11 +342,3 @@ def penalty_weights(alpha_W: float, alpha_H: float | str, l1_ratio: float, n: in
         "l1_V": n * alpha_H * l1_ratio,
         "l2_V": n * alpha_H * (1.0 - l1_ratio),
     }
-
-
-def check_loss(beta_loss: Any) -> None:
-    if beta_loss not in ("frobenius", 2):
-        raise ValueError(
-            f"beta_loss={beta_loss!r} is not available: enmf minimizes the Frobenius norm (beta_loss='frobenius'). "
-            "For other losses use sklearn.decomposition.NMF(solver='mu')"
-        )
