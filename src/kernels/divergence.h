@@ -13,8 +13,8 @@
 // A Newton step minimizes the second-order model, whose normal equations are those of a weighted least squares problem,
 //     G = sum_e a_e c_e c_eᵀ,  b = sum_e t_e c_e,   a = w d''(x | m),  t = a m - w d'(x | m),
 // by coordinate sweeps over u >= 0. The slope of the (convex) replacement at the end of the step decides: if it is not
-// positive, the step has only gone down. Otherwise a shorter one is taken for which that holds. So every step lowers
-// the loss, and no step needs a logarithm.
+// positive, the step has only gone down. It may have gone a little up again at its end; a bound on the change tells.
+// Otherwise a shorter step is taken. So every step lowers the loss, and none needs a logarithm.
 #pragma once
 
 #include <bit>
@@ -228,6 +228,31 @@ class BetaLoss {
         return sum<double>(total);
     }
 
+    // A bound from above on the change of the replacement from m to `after`; but for beta = 1 the change itself. For
+    // beta = 1 it rests on log(1 + z) >= 2 z / (2 + z) for z >= 0, and z (2 + z) / (2 + 2 z) for z < 0.
+    double rise(const RowEntries<T>& row) const {
+        Vector<double> total{};
+        each(row, [&](Index e) {
+            const Vector<T> x = load(row.x.get() + e), m = load(row.m.get() + e), w = weight(row, e);
+            const Vector<T> there = load(row.after.get() + e), p = there - m;
+            Vector<T> change;
+            if (beta_ == 1.0) {
+                const Vector<T> z = p / m;
+                const Vector<T> log = z > Vector<T>{} ? T(2) * z / (z + T(2)) : z * (z + T(2)) * T(0.5) / (z + T(1));
+                change = linear(row, w) * p - (x > Vector<T>{} ? w * x * log : Vector<T>{});
+            } else if (beta_ == 0.0) {
+                change = w * (p / m + x / there - x / m);
+            } else {
+                const T b = static_cast<T>(beta_);
+                const Vector<T> here = power(m, b - T(1)), then = power(there, b - T(1));
+                const Vector<T> rising = beta_ > 1.0 ? (then * there - here * m) / b : here * p;
+                change = w * (rising - x * (then - here) / (b - T(1)));
+            }
+            total += in_double(change);
+        });
+        return sum<double>(total);
+    }
+
     double value(const RowEntries<T>& row) const {
         Vector<double> total{};
         each(row, [&](Index e) {
@@ -360,12 +385,18 @@ class DivergenceRow {
         gradient_parts();
         const double beta = of_.loss.beta();
         const T exponent = beta < 1.0 ? static_cast<T>(1.0 / (2.0 - beta)) : T(1);
+        T total = 0;
+        std::fill_n(before_.get(), r_, std::numeric_limits<T>::infinity());
         for (Index k = 0; k < r_; ++k) {
             const T below = down_[k] + of_.l1 + of_.l2[i_] * u()[k];
             if (!(below > T(0))) continue;
             const T factor = up_[k] / below;
+            total += below * u()[k];
             u()[k] *= beta < 1.0 ? std::pow(factor, exponent) : factor;
+            before_[k] = factor < T(1) ? below * u()[k] : std::numeric_limits<T>::infinity();
         }
+        for (Index k = 0; k < r_; ++k)  // it shrinks, and has become too small to be seen: multiplication never ends
+            if (before_[k] < std::numeric_limits<T>::epsilon() * total) u()[k] = T(0);
         predict();
     }
 
@@ -432,7 +463,7 @@ class DivergenceRow {
     bool settle() {
         predict(row_.after.get());
         double slope = slope_at(1.0);
-        if (slope <= 0.0) {
+        if (slope <= 0.0 || rise() <= 0.0) {
             accept(T(1));
             return true;
         }
@@ -457,6 +488,16 @@ class DivergenceRow {
             const double from = static_cast<double>(before_[k]), step = static_cast<double>(u()[k]) - from;
             const double linear = static_cast<double>(of_.l1 + (row_.implied ? of_.base[k] : T(0)));
             total += step * (linear + static_cast<double>(of_.l2[i_]) * (from + share * step));
+        }
+        return total;
+    }
+
+    double rise() const {
+        double total = of_.loss.rise(row_);
+        for (Index k = 0; k < r_; ++k) {
+            const double from = static_cast<double>(before_[k]), to = static_cast<double>(u()[k]);
+            const double linear = static_cast<double>(of_.l1 + (row_.implied ? of_.base[k] : T(0)));
+            total += (to - from) * (linear + 0.5 * static_cast<double>(of_.l2[i_]) * (to + from));
         }
         return total;
     }
