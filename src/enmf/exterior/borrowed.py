@@ -4,32 +4,43 @@ Near the best model of rank one, r cᵀ / N with row sums r and column sums c, a
 squares, with weights (r_i c_j)^(beta - 2). So its best unconstrained factors are nearly those of an ordinary SVD, of
     D_r^-p X D_c^-p,    p = (2 - beta) / 2        (for Kullback-Leibler p = 1/2: correspondence analysis)
 Positive scaling keeps signs: rotation and feasibility work on the scaled matrix as they are, and their factors are
-scaled back. Other powers p are candidates too; the pair with the smallest loss after two steps goes on. Where entries
-are missing, the start is that of least squares.
+scaled back. Other powers p are candidates too; the pair with the smallest loss after a few steps goes on. For beta < 1
+the loss is not even convex in one factor, its minima lie some percent apart, and only a longer trial tells them apart:
+random starts take part, on a sample of the rows (or columns) of a large X. Where entries are missing, the start is that
+of least squares.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from enmf.exterior.pipeline import trivial
+from enmf.matrix.base import Matrix
+from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.factor import fortran
 from enmf.matrix.scaled import ScaledMatrix
 from enmf.matrix.sweeps import Sweep
 from enmf.problem.problem import FROBENIUS, NO_PENALTY, Problem
 from enmf.problem.state import State
+from enmf.run.loop import Stage, run_stage
 from enmf.run.options import Start
+from enmf.solvers.hals import ExtrapolatedHALS
+from enmf.starts.random import random
 
 if TYPE_CHECKING:
     from enmf.run.options import Phase, RunOptions
     from enmf.run.walk import Walk
 
-TRIAL = 2  # steps after which candidates are compared
+SHORT = 2  # steps of a trial that needs no sample
+MODEL = 20, 0.1  # sweeps of a step, and the share of the first at which they end
 SMOOTH = 0.01  # share of a component that is spread like the sums of X: no model is zero where X is not
+SAMPLED = 1 << 21  # entries of a sample on which long trials are made
+LIFT = 5  # steps of the longer factor after a trial on a sample
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,37 +56,62 @@ class BorrowedStart(Start):
         return [replace(self, options=options).candidates]
 
     def candidates(self, walk: Walk) -> None:
-        """The best of the starts from the scalings that the loss proposes."""
+        """The best of the starts from the scalings that the loss proposes, and of random ones."""
         walk.settle_rows()
+        X, loss, rank = walk.problem.X, walk.problem.loss, walk.rank
+        side = int(np.argmax(X.shape))
+        few = _sample(X, side, rank, walk.rng) if loss.trial > SHORT and not walk.problem.penalty else X
+        problem = replace(walk.problem, X=few)
+        scalings = loss.scalings if X.complete else (0.0,)
+        starts = [partial(self._borrowed, walk, problem, power) for power in scalings]
+        starts += [partial(_random, problem, rank, walk.rng) for _ in range(loss.random_candidates * X.complete)]
         best: tuple[float, State] | None = None
-        for power in walk.problem.loss.scalings if walk.problem.X.complete else (0.0,):
-            state = self._candidate(walk, power)
-            with walk.monitor.phase("trial") as counter:
-                for _ in range(TRIAL):
-                    for half in state.halves:
-                        half.sweep(Sweep(20, 0.1))
-                    counter.iterations += 1
-                value = state.objective()
+        for start in starts:
+            state = start()
+            run_stage(state, ExtrapolatedHALS(), walk.monitor.within(problem), Stage("trial", loss.trial))
+            value = state.objective()
             if best is None or value < best[0]:
                 best = value, state
             if walk.monitor.out_of_time():
                 break
         assert best is not None
-        walk.begin_at(best[1].U, best[1].V)
+        U, V = best[1].U, best[1].V
+        if few is X:
+            walk.begin_at(U, V)
+            return
+        known = (V, U)[side]
+        unknown = np.tile((U, V)[side].mean(axis=0), (X.shape[side], 1))
+        walk.begin_at(*((unknown, known) if side == 0 else (known, unknown)))
+        with walk.monitor.phase("trial"):
+            for _ in range(LIFT):
+                walk.state.halves[side].sweep(Sweep(*MODEL))
 
-    def _candidate(self, walk: Walk, power: float) -> State:
-        X = walk.problem.X
+    def _borrowed(self, walk: Walk, problem: Problem, power: float) -> State:
+        X = problem.X
         rows, columns = (_relative(X.sums(side)) for side in (0, 1))
         scaled = ScaledMatrix(X, rows**-power, columns**-power) if power > 0 else X
-        problem = Problem(scaled, FROBENIUS, NO_PENALTY if X.complete else walk.problem.penalty)
+        squares = Problem(scaled, FROBENIUS, NO_PENALTY if X.complete else problem.penalty)
         assert self.options is not None
-        inside = replace(walk, problem=problem, monitor=walk.monitor.within(problem), plan=None, spectrum=None)
-        for phase in self.inner.phases(problem, self.options):
+        inside = replace(walk, problem=squares, monitor=walk.monitor.within(squares), plan=None, spectrum=None)
+        for phase in self.inner.phases(squares, self.options):
             phase(inside)
         walk.plan = inside.plan if walk.plan is None else walk.plan
         walk.rotation = inside.rotation if walk.rotation is None else walk.rotation
         factors = [F * (size**power)[:, None] for F, size in zip((inside.state.U, inside.state.V), (rows, columns))]
-        return State(walk.problem, *_smoothed(factors, (X.sums(0), X.sums(1))))
+        return State(problem, *_smoothed(factors, (X.sums(0), X.sums(1))))
+
+
+def _random(problem: Problem, rank: int, rng: np.random.Generator) -> State:
+    return State(problem, *random(problem.X, rank, rng))
+
+
+def _sample(X: Matrix, side: int, rank: int, rng: np.random.Generator) -> Matrix:
+    """X, or some of its rows (side 0) or columns if it is dense and large."""
+    count = max(SAMPLED // X.shape[1 - side], 20 * rank)
+    if not X.has_entries or 2 * count > X.shape[side]:
+        return X
+    index = np.sort(rng.choice(X.shape[side], count, replace=False))
+    return DenseMatrix(np.ascontiguousarray(X.raw().take(index, axis=side)))
 
 
 def _relative(sums: np.ndarray) -> np.ndarray:

@@ -42,6 +42,8 @@ class Loss(ABC):
     power: ClassVar[float] = 1.0  # the error is a multiple of this power of the value
     exponent: ClassVar[float] = 1.0  # of a multiplicative update
     scalings: ClassVar[tuple[float, ...]] = ()  # powers of row and column sums that X is divided by for its start
+    trial: ClassVar[int] = 2  # steps after which starts are compared
+    random_candidates: ClassVar[int] = 0  # random starts among them
 
     @property
     @abstractmethod

@@ -63,6 +63,14 @@ class Divergence(Loss):
         power = (2.0 - self.beta) / 2.0
         return (power if self.beta >= 1.0 else power / 2.0, 0.0)
 
+    @property
+    def trial(self) -> int:  # type: ignore[override]
+        return 2 if self.beta >= 1.0 else 20
+
+    @property
+    def random_candidates(self) -> int:  # type: ignore[override]
+        return 0 if self.beta >= 1.0 else 2
+
     def offers(self, X: Matrix) -> frozenset[str]:
         return frozenset({"half-step", "terms", "single entries", "all rows"} if X.has_rows else ())
 
