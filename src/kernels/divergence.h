@@ -232,7 +232,8 @@ class BetaLoss {
         Vector<double> total{};
         each(row, [&](Index e) {
             const Vector<T> x = load(row.x.get() + e), m = load(row.m.get() + e), w = weight(row, e);
-            const Vector<T> p = load(row.after.get() + e) - m, there = m + p * share;
+            const Vector<T> after = load(row.after.get() + e), p = after - m;
+            const Vector<T> there = share == T(1) ? after : off_zero(row, e, m + p * share);
             Vector<T> slope;
             if (beta_ == 1.0)
                 slope = linear(row, w) - w * x / there;
@@ -254,10 +255,11 @@ class BetaLoss {
             const Vector<T> x = load(row.x.get() + e), m = load(row.m.get() + e), w = weight(row, e);
             Vector<T> d{};
             if (beta_ == 1.0) {
-                const auto some = x > Vector<T>{};
+                const auto some = x > m * NOTHING;  // else d = m to rounding, and m / x might overflow
                 const Vector<T> divisor = some ? x : m;
                 d = w * (some ? x * excess<T>(m / divisor) : m);
                 if (row.implied) d -= m;
+                for (Index lane = row.count - e; lane < LANES<T>; ++lane) d[lane] = T(0);  // m = 1 of the padding
             } else if (beta_ == 0.0) {
                 d = w * excess<T>(x / m);
             } else {
@@ -265,9 +267,7 @@ class BetaLoss {
             }
             total += in_double(d);
         });
-        if (!row.implied) return sum<double>(total);
-        double padding = static_cast<double>(padded(row.count, LANES<T>) - row.count);
-        return sum<double>(total) + padding;  // m = 1 of the padding has been taken away
+        return sum<double>(total);
     }
 
     // The two parts of the slope, x m^(beta - 2) and m^(beta - 1), into a and t.
@@ -292,6 +292,7 @@ class BetaLoss {
     }
 
   private:
+    static constexpr T NOTHING = sizeof(T) == 8 ? T(1e-200) : T(1e-30);
     static constexpr T SMALLEST = sizeof(T) == 8 ? T(1e-60) : T(1e-12);
 
     static Vector<T> off_zero(const RowEntries<T>& row, Index e, Vector<T> m) {
@@ -462,11 +463,11 @@ class DivergenceRow {
             accept(T(1));
             return true;
         }
-        const double start = slope_at(0.0);
-        double share = 1.0;
+        double start = slope_at(0.0), share = 1.0;
         for (int tries = 0; start < 0.0 && tries < MOST_TRIES; ++tries) {
             const double secant = share * start / (start - slope);
             share = std::max(secant, LEAST_SHARE * share);
+            start *= 0.5;  // else secants might approach the minimum from beyond it, and never end before it
             slope = slope_at(share);
             if (slope <= 0.0) {
                 accept(static_cast<T>(share));
