@@ -499,8 +499,10 @@ class DivergenceRow:
         return u
 
     def entry_sweep(self, u, damped):
-        """Newton steps of single entries, one after another; the model follows each of them."""
+        """Newton steps of single entries, one after another; the model follows each of them, and `lowest` tells how
+        far down: what is left of it where nearly all is subtracted is rounding."""
         u, m, weighted = u.copy(), self.model(u), self.w * self.x
+        self.lowest = 1.0
         least = weighted[weighted > 0].min(initial=np.inf)
         for k in range(len(u)):
             c = self.C[:, k]
@@ -509,5 +511,6 @@ class DivergenceRow:
             new = max(u[k] - g / h, 0.0) if h > 0 else (0.0 if g > 0 else u[k])
             reach = np.sqrt(h / least) * abs(new - u[k])
             step = (new - u[k]) / (1.0 + reach if damped and g > 0 and reach > 0.683802 else 1.0)
-            u[k], m = u[k] + step, np.maximum(m + step * c, self.least)
+            before, u[k], m = m, u[k] + step, np.maximum(m + step * c, self.least)
+            self.lowest = min(self.lowest, (m / before).min(initial=1.0))
         return u
