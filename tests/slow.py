@@ -432,9 +432,10 @@ def divergence(x, m, beta):
 class DivergenceRow:
     """The problem of one row: min over u >= 0 of sum_j w_j d(x_j | c_j . u) + l1 sum(u) + l2/2 ||u||²."""
 
-    def __init__(self, x, w, C, beta, l1=0.0, l2=0.0, single=False):
-        self.x, self.w, self.C, self.beta, self.l1, self.l2 = x, w, C, beta, l1, l2
-        self.least = (1e-6 * x + 1e-12) if single else (1e-10 * x + 1e-60)
+    def __init__(self, x, w, C, beta, penalty=(0.0, 0.0), largest=1.0, single=False):
+        self.x, self.w, self.C, self.beta, (self.l1, self.l2) = x, w, C, beta, penalty
+        floor = (1e-25 if beta == 1.0 else 1e-12) if single else 1e-30
+        self.least = (1e-6 if single else 1e-10) * x + floor * largest
 
     def model(self, u):
         return np.maximum(self.C @ u, self.least)
@@ -501,9 +502,9 @@ class DivergenceRow:
     def entry_sweep(self, u, damped):
         """Newton steps of single entries, one after another; the model follows each of them, and `lowest` tells how
         far down: what is left of it where nearly all is subtracted is rounding."""
-        u, m, weighted = u.copy(), self.model(u), self.w * self.x
+        u, m, some = u.copy(), self.model(u), self.w * self.x > 0
         self.lowest = 1.0
-        least = weighted[weighted > 0].min(initial=np.inf)
+        least = (self.w * self.x**self.beta)[some].min(initial=np.inf)
         for k in range(len(u)):
             c = self.C[:, k]
             slope, curvature = self.derivatives(m)
@@ -514,3 +515,16 @@ class DivergenceRow:
             before, u[k], m = m, u[k] + step, np.maximum(m + step * c, self.least)
             self.lowest = min(self.lowest, (m / before).min(initial=1.0))
         return u
+
+
+def divergence_kkt(X, U, V, beta, W=None):
+    """The definition for beta divergences: projected gradient at balanced factors, times the root of a size of X over
+    its mass."""
+    W = np.ones_like(X) if W is None else W
+    size = (W * X).sum() / np.sqrt(X.size)
+    mass = (W * X**beta)[(X > 0) | (beta == 0.0)].sum()
+    U, V = balanced(U, V, size)
+    M = np.maximum(U @ V.T, 1e-10 * X + 1e-30 * X.max())
+    D = W * (M ** (beta - 1) - X * M ** (beta - 2))
+    squares = [np.where(F > 0, G, np.minimum(G, 0)) ** 2 for F, G in ((U, D @ V), (V, D.T @ U))]
+    return np.sqrt(sum(of_one.sum() for of_one in squares) * size) / mass

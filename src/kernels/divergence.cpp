@@ -83,7 +83,7 @@ class HeldSource {
         const auto s = base.line<const T>("base"), ridge = l2.line<const T>("l2");
         require(c.count == source_->columns && c.width == r && s.size == r, "C has to be m x r, base r");
         require(&l2 == &base || ridge.size == n, "l2 has to have the length of F");
-        return {*source_, c, s.data, static_cast<T>(l1), ridge.data, BetaLoss<T>(beta_)};
+        return {*source_, c, s.data, static_cast<T>(l1), ridge.data, BetaLoss<T>(beta_, source_->largest)};
     }
 
     void take(std::unique_ptr<RowSource<T>> source) {

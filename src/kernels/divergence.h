@@ -98,6 +98,7 @@ struct RowSource {
     virtual ~RowSource() = default;
     virtual void read(Index i, RowEntries<T>& row) const = 0;  // `all`: zeros too
     Index rows = 0, columns = 0, longest = 0;                  // entries of a row
+    T largest = 0;                                             // entry of all
     bool zeros = false;                                        // they have to be listed
 };
 
@@ -106,6 +107,8 @@ struct DenseSource : RowSource<T> {
     explicit DenseSource(const Rows<const T>& X) : X(X) {
         this->rows = X.count;
         this->columns = this->longest = X.width;
+        for (Index i = 0; i < X.count; ++i)
+            for (Index j = 0; j < X.width; ++j) this->largest = std::max(this->largest, X[i][j]);
     }
 
     void read(Index i, RowEntries<T>& row) const override {
@@ -128,6 +131,7 @@ struct SparseSource : RowSource<T> {
         this->rows = rows;
         this->columns = columns;
         for (Index i = 0; i < rows; ++i) this->longest = std::max(this->longest, length(i));
+        for (Index e = 0; e < entries.count; ++e) this->largest = std::max(this->largest, entries.values[e]);
     }
 
     Index length(Index i) const {
@@ -170,7 +174,9 @@ struct SparseSource : RowSource<T> {
 template <class T>
 class BetaLoss {
   public:
-    explicit BetaLoss(double beta) : beta_(beta) {}
+    // `largest` entry of the matrix: models of zeros are kept a tiny share of it away from zero.
+    BetaLoss(double beta, T largest)
+        : beta_(beta), floor_((largest > T(0) ? largest : T(1)) * least_share(beta)) {}
 
     double beta() const { return beta_; }
 
@@ -293,11 +299,12 @@ class BetaLoss {
 
   private:
     static constexpr T NOTHING = sizeof(T) == 8 ? T(1e-200) : T(1e-30);
-    static constexpr T SMALLEST = sizeof(T) == 8 ? T(1e-60) : T(1e-12);
+    // Its inverse to the third power, which occurs for beta near 0, does not overflow.
+    static T least_share(double beta) { return sizeof(T) == 8 ? T(1e-30) : beta == 1.0 ? T(1e-25) : T(1e-12); }
 
-    static Vector<T> off_zero(const RowEntries<T>& row, Index e, Vector<T> m) {
+    Vector<T> off_zero(const RowEntries<T>& row, Index e, Vector<T> m) const {
         constexpr T share = sizeof(T) == 8 ? T(1e-10) : T(1e-6);
-        const Vector<T> least = load(row.x.get() + e) * share + SMALLEST;
+        const Vector<T> least = load(row.x.get() + e) * share + floor_;
         return m > least ? m : least;
     }
 
@@ -334,6 +341,7 @@ class BetaLoss {
     }
 
     const double beta_;
+    const T floor_;
 };
 
 // What all rows have in common.
@@ -545,7 +553,7 @@ void newton(Index start, Index stop, const DivergenceProblem<T>& of, const Rows<
 // Newton steps of single entries of u, one after another: u_k <- max(0, u_k - g/h), g and h the derivatives of the loss
 // along u_k (Hsieh and Dhillon 2011); m follows every step. Nothing keeps such a step from raising the loss. For
 // beta = 1 the loss is self-concordant, and a damped step never does (Hien and Gillis 2021): with
-//     lambda = sqrt(h) |d| / sqrt(smallest w x > 0 of the row)
+//     lambda = sqrt(h) |d| / sqrt(smallest w x^beta of entries w x > 0 of the row)
 // the step d is taken in full if g <= 0 or lambda <= 0.683802, else d / (1 + lambda).
 template <class T>
 class EntrySteps {
@@ -584,10 +592,11 @@ class EntrySteps {
 
     double smallest() const {
         const RowEntries<T>& row = row_.entries();
+        const double beta = of_.loss.beta();
         double least = std::numeric_limits<double>::infinity();
         for (Index e = 0; e < row.count; ++e) {
-            const double wx = static_cast<double>(row.x[e]) * (row.weighted ? static_cast<double>(row.w[e]) : 1.0);
-            if (wx > 0.0) least = std::min(least, wx);
+            const double x = static_cast<double>(row.x[e]), w = row.weighted ? static_cast<double>(row.w[e]) : 1.0;
+            if (x > 0.0 && w > 0.0) least = std::min(least, w * (beta == 1.0 ? x : std::pow(x, beta)));
         }
         return least;
     }

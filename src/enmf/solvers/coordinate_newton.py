@@ -4,7 +4,7 @@
 
 ccd     bare: they may raise the loss, and diverge from some starts.
         Hsieh and Dhillon 2011.
-sn      damped: with lambda = sqrt(h) |step| / sqrt(smallest x > 0 of the row), the step is taken in full if g <= 0 or
+sn      damped: with lambda = sqrt(h) |step| / sqrt(smallest x^beta, x > 0), the step is taken in full if g <= 0 or
         lambda <= 0.683802, else divided by 1 + lambda. No step raises the loss for beta = 1: it is self-concordant.
         Hien and Gillis 2021.
 

@@ -81,8 +81,10 @@ class ExtrapolatedUpdates(MultiplicativeUpdates):
         pair = state.U, state.V
         for half, old in zip(state.halves, memory.old or pair):
             change = _difference(half.F, old)
+            alpha, size = (last - 1.0) / memory.t, math.sqrt(inner(change, change))
             most = self.reach * math.sqrt(inner(half.F, half.F)) / memory.steps**0.75
-            alpha = min((last - 1.0) / memory.t, most / max(math.sqrt(inner(change, change)), np.finfo(float).tiny))
+            if alpha * size > most:
+                alpha = most / size
             if alpha > 0.0:
                 half.replace(_grown(half.F, change, alpha))
             half.replace(_update(half.F, *half.loss.terms(half), half.loss.exponent, self.drop * half.F.mean()))
