@@ -23,7 +23,6 @@ import numpy as np
 from sklearn.decomposition import non_negative_factorization
 
 import enmf
-from enmf.api.registry import DESCENTS
 from enmf.bench.data import matrix
 
 ROWS: list[dict[str, object]] = []
@@ -106,7 +105,7 @@ def verb() -> None:
     for rank in (10, 20, 40, 80, 100):
         best, start = {}, {}
         limit = 0.7 if rank <= 40 else 1.5
-        for method in ("enmf", *DESCENTS):
+        for method in enmf.methods():
             starts = [(None, 0)] if method == "enmf" else NINE
             errors = {key: _verb_error(X, rank, method, key, limit) for key in starts}
             start[method], best[method] = min(errors.items(), key=lambda item: item[1])

@@ -415,3 +415,116 @@ def half_step(X, U, V, shift, wall, sweeps, skip, old, beta):
     if old is not None:
         U = np.maximum(0, new + beta * (new - old))
     return U, X.T @ U, U.T @ U, new
+
+
+def divergence(x, m, beta):
+    """d(x | m) of every entry, from its definition."""
+    x, m = np.broadcast_arrays(np.asarray(x, dtype=float), np.asarray(m, dtype=float))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if beta == 1.0:
+            return np.where(x > 0, x * (np.log(x) - np.log(m)), 0.0) - x + m
+        if beta == 0.0:
+            return x / m - (np.log(x) - np.log(m)) - 1.0
+        terms = x**beta + (beta - 1.0) * m**beta - beta * np.where(x > 0, x * m ** (beta - 1.0), 0.0)
+        return terms / (beta * (beta - 1.0))
+
+
+class DivergenceRow:
+    """The problem of one row: min over u >= 0 of sum_j w_j d(x_j | c_j . u) + l1 sum(u) + l2/2 ||u||²."""
+
+    def __init__(self, x, w, C, beta, penalty=(0.0, 0.0), largest=1.0, single=False):
+        self.x, self.w, self.C, self.beta, (self.l1, self.l2) = x, w, C, beta, penalty
+        floor = (1e-25 if beta == 1.0 else 1e-12) if single else 1e-30
+        self.least = (1e-6 if single else 1e-10) * x + floor * largest
+
+    def model(self, u):
+        return np.maximum(self.C @ u, self.least)
+
+    def value(self, u):
+        return float((self.w * divergence(self.x, self.model(u), self.beta))[self.w > 0].sum())
+
+    def objective(self, u):
+        return self.value(u) + self.l1 * u.sum() + 0.5 * self.l2 * (u @ u)
+
+    def parts(self, u):
+        """Up and down: the gradient is down - up."""
+        m = self.model(u)
+        return self.C.T @ (self.w * self.x * m ** (self.beta - 2)), self.C.T @ (self.w * m ** (self.beta - 1))
+
+    def gradient(self, u):
+        up, down = self.parts(u)
+        return down - up + self.l1 + self.l2 * u
+
+    def violation(self, u):
+        """How far the KKT conditions are from holding, each relative to the two parts of its gradient."""
+        up, down = self.parts(u)
+        size = up + down + self.l1 + self.l2 * u + 1e-300
+        D = (down - up + self.l1 + self.l2 * u) / size
+        return max(np.where(u > 1e-9 * u.max(initial=0.0), np.abs(D), np.maximum(-D, 0.0)).max(initial=0.0), 0.0)
+
+    def multiplied(self, u):
+        up, down = self.parts(u)
+        below = down + self.l1 + self.l2 * u
+        exponent = 1.0 / (2.0 - self.beta) if self.beta < 1 else 1.0
+        factor = np.divide(up, below, out=np.ones_like(up), where=below > 0)
+        return u * factor**exponent
+
+    def derivatives(self, m):
+        """w d' and w d'', for beta < 1 that of the convex part."""
+        b, x = self.beta, self.x
+        rising = (b - 1.0) * m ** (b - 2.0) if b > 1 else 0.0 * m
+        return self.w * (m ** (b - 1) - x * m ** (b - 2)), self.w * (rising + (2.0 - b) * x * m ** (b - 3))
+
+    def slope(self, u, p, share):
+        """Slope at u + share p along p, of the loss with the tangent (at u) of its concave part."""
+        m, after = self.model(u), self.model(u + p)
+        there = after if share == 1.0 else np.maximum(m + share * (after - m), self.least)
+        rising = (there if self.beta > 1 else m) ** (self.beta - 1)
+        slope = self.w * (rising - self.x * there ** (self.beta - 2))
+        return slope @ (after - m) + p.sum() * self.l1 + self.l2 * (p @ (u + share * p))
+
+    def newton(self, u, sweeps):
+        """One Newton step, shortened until the slope at its end is not positive."""
+        m = self.model(u)
+        slope, curvature = self.derivatives(m)
+        G = (self.C.T * curvature) @ self.C + self.l2 * np.eye(len(u))
+        p = sweep(u[None], G, (self.C.T @ (curvature * m - slope) - self.l1)[None], sweeps=sweeps)[0] - u
+        share, start = 1.0, self.slope(u, p, 0.0)
+        for _ in range(13):
+            end = self.slope(u, p, share)
+            if end <= 0.0:
+                return u + share * p
+            if start >= 0.0:
+                break
+            share, start = max(share * start / (start - end), 0.1 * share), 0.5 * start
+        return u
+
+    def entry_sweep(self, u, damped):
+        """Newton steps of single entries, one after another; the model follows each of them, and `lowest` tells how
+        far down: what is left of it where nearly all is subtracted is rounding."""
+        u, m, some = u.copy(), self.model(u), self.w * self.x > 0
+        self.lowest = 1.0
+        least = (self.w * self.x**self.beta)[some].min(initial=np.inf)
+        for k in range(len(u)):
+            c = self.C[:, k]
+            slope, curvature = self.derivatives(m)
+            g, h = c @ slope + self.l1 + self.l2 * u[k], c**2 @ curvature + self.l2
+            new = max(u[k] - g / h, 0.0) if h > 0 else (0.0 if g > 0 else u[k])
+            reach = np.sqrt(h / least) * abs(new - u[k])
+            step = (new - u[k]) / (1.0 + reach if damped and g > 0 and reach > 0.683802 else 1.0)
+            before, u[k], m = m, u[k] + step, np.maximum(m + step * c, self.least)
+            self.lowest = min(self.lowest, (m / before).min(initial=1.0))
+        return u
+
+
+def divergence_kkt(X, U, V, beta, W=None):
+    """The definition for beta divergences: projected gradient at balanced factors, times the root of a size of X over
+    its mass."""
+    W = np.ones_like(X) if W is None else W
+    size = (W * X).sum() / np.sqrt(X.size)
+    mass = (W * X**beta)[(X > 0) | (beta == 0.0)].sum()
+    U, V = balanced(U, V, size)
+    M = np.maximum(U @ V.T, 1e-10 * X + 1e-30 * X.max())
+    D = W * (M ** (beta - 1) - X * M ** (beta - 2))
+    squares = [np.where(F > 0, G, np.minimum(G, 0)) ** 2 for F, G in ((U, D @ V), (V, D.T @ U))]
+    return np.sqrt(sum(of_one.sum() for of_one in squares) * size) / mass

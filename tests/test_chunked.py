@@ -144,7 +144,7 @@ def test_same_answer_on_real_data(real_data, name, rank):
     assert_same(quiet(in_chunks(X, 17), rank, memory_limit="40MB", **options), quiet(X, rank, **options))
 
 
-@pytest.mark.parametrize("method", ["hals", "mu", "anls-bpp", "fpgm"])  # fpgm brings U here, the others do not
+@pytest.mark.parametrize("method", ["hals", "mu", "mu-e", "anls-bpp", "fpgm"])  # fpgm brings U here, the others do not
 def test_other_methods_take_blocks_too(method):
     X = problems.counts()
     found, wanted = (quiet(Y, 4, method=method, max_iter=50) for Y in (in_chunks(X, 3), X))

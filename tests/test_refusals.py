@@ -8,6 +8,7 @@ import pytest
 import enmf
 from enmf.api.registry import COMPLETIONS, DESCENTS
 from enmf.losses.base import NEEDS, Loss
+from enmf.losses.divergence import Divergence
 from enmf.losses.frobenius import Frobenius
 from enmf.problem.problem import Problem
 from enmf.problem.validation.arrays import check_problem
@@ -114,13 +115,34 @@ def test_a_loss_with_half_steps_alone_is_enough_for_methods_that_need_no_more(X,
     assert result.trace[-1].error < 0.5 * result.trace[0].error
 
 
-@pytest.mark.parametrize(("names", "of"), [(DESCENTS, "complete"), (COMPLETIONS, "missing")], ids=["whole", "missing"])
+OFFERED = {name: DESCENTS[name] for name in enmf.methods() if name != "enmf"}
+
+
+@pytest.mark.parametrize(("names", "of"), [(OFFERED, "complete"), (COMPLETIONS, "missing")], ids=["whole", "missing"])
 def test_no_method_in_a_catalogue_is_refused_for_the_data_it_is_offered_for(names, of, X, masked):
     """The names that a user can choose are those that work; needs are words that there are."""
     problem = check_problem(X) if of == "complete" else masked
     for name, method in names.items():
         assert method.needs <= set(NEEDS), name
         assert method.needs <= problem.loss.offers(problem.X), name
+
+
+@pytest.mark.parametrize("name", sorted(set(DESCENTS) - set(OFFERED)))
+def test_a_method_that_is_not_offered_for_least_squares_is_refused(X, name):
+    assert refusal(check_problem(X), name) == (
+        f"method {name!r} needs Newton steps of single entries of a factor, which the loss 'frobenius' does not offer"
+    )
+
+
+BY_NORMAL_EQUATIONS = [name for name, method in OFFERED.items() if "normal equations" in method.needs]
+
+
+@pytest.mark.parametrize("name", BY_NORMAL_EQUATIONS)
+def test_a_method_by_normal_equations_is_refused_for_other_losses(X, name):
+    for beta, loss in ((1.0, "kullback-leibler"), (0.0, "itakura-saito"), (1.5, "beta=1.5")):
+        said = refusal(Problem(check_problem(X).X, Divergence(beta)), name)
+        assert said.startswith(f"method {name!r} needs one Gram matrix for all rows")
+        assert said.endswith(f"which the loss {loss!r} does not offer")
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,15 @@ class HeldSource {
         unlocked([&] { enmf::newton(start, stop, problem, f, {steps, progress, sweeps, accuracy}); });
     }
 
+    void entry_steps(Index start, Index stop, const Array& C, const Array& base, double l1, const Array& l2,
+                     const Array& F, Index sweeps, bool damped) const {
+        apart({&F}, {&C, &base, &l2});
+        const auto f = F.rows<T>("F");
+        const auto problem = of(C, base, l1, l2, f.count, f.width);
+        inside(start, stop, f.width);
+        unlocked([&] { enmf::entry_steps(start, stop, problem, f, sweeps, damped); });
+    }
+
     void terms(Index start, Index stop, const Array& C, const Array& base, const Array& F, const Array& values,
                const Array& up, const Array& down) const {
         apart({&values, &up, &down}, {&C, &base, &F});
@@ -61,7 +70,8 @@ class HeldSource {
         const auto problem = of(C, base, 0.0, base, f.count, f.width);
         inside(start, stop, f.width);
         require(v.size == f.width || v.size == 0, "values has to have the length of F");
-        require(a.width == b.width && (a.width == 0 || (a.width == f.width && a.count == f.count && b.count == f.count)),
+        const bool alike = a.width == f.width && a.count == f.count && b.count == f.count;
+        require(a.width == b.width && (a.width == 0 || alike),
                 "up and down have to have the shape of F, or no columns");
         unlocked([&] { divergence_terms(start, stop, problem, f, v.size ? v.data : nullptr, a, b); });
     }
@@ -73,7 +83,7 @@ class HeldSource {
         const auto s = base.line<const T>("base"), ridge = l2.line<const T>("l2");
         require(c.count == source_->columns && c.width == r && s.size == r, "C has to be m x r, base r");
         require(&l2 == &base || ridge.size == n, "l2 has to have the length of F");
-        return {*source_, c, s.data, static_cast<T>(l1), ridge.data, BetaLoss<T>(beta_)};
+        return {*source_, c, s.data, static_cast<T>(l1), ridge.data, BetaLoss<T>(beta_, source_->largest)};
     }
 
     void take(std::unique_ptr<RowSource<T>> source) {
@@ -102,6 +112,7 @@ void bind_source(nb::module_& m, const char* name) {
         .def("dense", &Held::dense)
         .def("sparse", &Held::sparse)
         .def("newton", &Held::newton)
+        .def("entry_steps", &Held::entry_steps)
         .def("terms", &Held::terms);
 }
 

@@ -98,6 +98,7 @@ struct RowSource {
     virtual ~RowSource() = default;
     virtual void read(Index i, RowEntries<T>& row) const = 0;  // `all`: zeros too
     Index rows = 0, columns = 0, longest = 0;                  // entries of a row
+    T largest = 0;                                             // entry of all
     bool zeros = false;                                        // they have to be listed
 };
 
@@ -106,6 +107,8 @@ struct DenseSource : RowSource<T> {
     explicit DenseSource(const Rows<const T>& X) : X(X) {
         this->rows = X.count;
         this->columns = this->longest = X.width;
+        for (Index i = 0; i < X.count; ++i)
+            for (Index j = 0; j < X.width; ++j) this->largest = std::max(this->largest, X[i][j]);
     }
 
     void read(Index i, RowEntries<T>& row) const override {
@@ -128,6 +131,7 @@ struct SparseSource : RowSource<T> {
         this->rows = rows;
         this->columns = columns;
         for (Index i = 0; i < rows; ++i) this->longest = std::max(this->longest, length(i));
+        for (Index e = 0; e < entries.count; ++e) this->largest = std::max(this->largest, entries.values[e]);
     }
 
     Index length(Index i) const {
@@ -170,40 +174,62 @@ struct SparseSource : RowSource<T> {
 template <class T>
 class BetaLoss {
   public:
-    explicit BetaLoss(double beta) : beta_(beta) {}
+    // `largest` entry of the matrix: models of zeros are kept a tiny share of it away from zero.
+    BetaLoss(double beta, T largest)
+        : beta_(beta), floor_((largest > T(0) ? largest : T(1)) * least_share(beta)) {}
 
     double beta() const { return beta_; }
 
     // Away from zero, where the loss or its derivatives are infinite.
     void keep_off_zero(const RowEntries<T>& row, T* m) const {
-        constexpr T share = sizeof(T) == 8 ? T(1e-10) : T(1e-6);
-        each(row, [&](Index e) {
-            const Vector<T> least = load(row.x.get() + e) * share + SMALLEST, now = load(m + e);
-            store(m + e, now > least ? now : least);
-        });
+        each(row, [&](Index e) { store(m + e, off_zero(row, e, load(m + e))); });
+    }
+
+    struct Derivatives {
+        Vector<T> slope, curvature;
+    };
+
+    // d' and d'' at m, times the weight; for beta < 1 the curvature of the convex part.
+    Derivatives derivatives(const RowEntries<T>& row, Index e) const {
+        const Vector<T> x = load(row.x.get() + e), m = load(row.m.get() + e), w = weight(row, e);
+        if (beta_ == 1.0) {
+            const Vector<T> inverse = T(1) / m, ratio = w * x * inverse;
+            return {linear(row, w) - ratio, ratio * inverse};
+        }
+        if (beta_ == 0.0) {
+            const Vector<T> inverse = T(1) / m, ratio = w * x * inverse * inverse;
+            return {w * inverse - ratio, ratio * inverse * T(2)};
+        }
+        const T b = static_cast<T>(beta_);
+        const Vector<T> p = w * power(m, b - T(3));
+        return {(m - x) * p * m, p * (x * (T(2) - b) + (beta_ > 1.0 ? m * (b - T(1)) : Vector<T>{}))};
     }
 
     // a and t of the second-order model at m.
     void model(const RowEntries<T>& row) const {
         each(row, [&](Index e) {
-            const Vector<T> x = load(row.x.get() + e), m = load(row.m.get() + e), w = weight(row, e);
-            Vector<T> a, t;
-            if (beta_ == 1.0) {
-                const Vector<T> inverse = T(1) / m, ratio = w * x * inverse;
-                a = ratio * inverse;
-                t = ratio * T(2) - linear(row, w);
-            } else if (beta_ == 0.0) {
-                const Vector<T> inverse = T(1) / m, ratio = x * inverse * inverse;
-                a = w * ratio * inverse * T(2);
-                t = w * (ratio * T(3) - inverse);
-            } else {
-                const T b = static_cast<T>(beta_);
-                const Vector<T> p = power(m, b - T(3)), slope = (m - x) * p * m;
-                a = w * p * (x * (T(2) - b) + (beta_ > 1.0 ? m * (b - T(1)) : Vector<T>{}));
-                t = a * m - w * slope;
-            }
-            store(row.a.get() + e, a);
-            store(row.t.get() + e, t);
+            const auto [slope, curvature] = derivatives(row, e);
+            store(row.a.get() + e, curvature);
+            store(row.t.get() + e, curvature * load(row.m.get() + e) - slope);
+        });
+    }
+
+    // Sums of the derivatives along an entry of u whose numbers in the lines are c.
+    std::pair<T, T> along(const RowEntries<T>& row, const T* c) const {
+        Vector<T> first{}, second{};
+        each(row, [&](Index e) {
+            const auto [slope, curvature] = derivatives(row, e);
+            const Vector<T> by = load(c + e);
+            first += slope * by;
+            second += curvature * by * by;
+        });
+        return {sum<T>(first), sum<T>(second)};
+    }
+
+    // m after a step of that entry.
+    void move(const RowEntries<T>& row, const T* c, T step) const {
+        each(row, [&](Index e) {
+            store(row.m.get() + e, off_zero(row, e, load(row.m.get() + e) + load(c + e) * step));
         });
     }
 
@@ -212,7 +238,8 @@ class BetaLoss {
         Vector<double> total{};
         each(row, [&](Index e) {
             const Vector<T> x = load(row.x.get() + e), m = load(row.m.get() + e), w = weight(row, e);
-            const Vector<T> p = load(row.after.get() + e) - m, there = m + p * share;
+            const Vector<T> after = load(row.after.get() + e), p = after - m;
+            const Vector<T> there = share == T(1) ? after : off_zero(row, e, m + p * share);
             Vector<T> slope;
             if (beta_ == 1.0)
                 slope = linear(row, w) - w * x / there;
@@ -259,10 +286,11 @@ class BetaLoss {
             const Vector<T> x = load(row.x.get() + e), m = load(row.m.get() + e), w = weight(row, e);
             Vector<T> d{};
             if (beta_ == 1.0) {
-                const auto some = x > Vector<T>{};
+                const auto some = x > m * NOTHING;  // else d = m to rounding, and m / x might overflow
                 const Vector<T> divisor = some ? x : m;
                 d = w * (some ? x * excess<T>(m / divisor) : m);
                 if (row.implied) d -= m;
+                for (Index lane = row.count - e; lane < LANES<T>; ++lane) d[lane] = T(0);  // m = 1 of the padding
             } else if (beta_ == 0.0) {
                 d = w * excess<T>(x / m);
             } else {
@@ -270,9 +298,7 @@ class BetaLoss {
             }
             total += in_double(d);
         });
-        if (!row.implied) return sum<double>(total);
-        double padding = static_cast<double>(padded(row.count, LANES<T>) - row.count);
-        return sum<double>(total) + padding;  // m = 1 of the padding has been taken away
+        return sum<double>(total);
     }
 
     // The two parts of the slope, x m^(beta - 2) and m^(beta - 1), into a and t.
@@ -297,7 +323,15 @@ class BetaLoss {
     }
 
   private:
-    static constexpr T SMALLEST = sizeof(T) == 8 ? T(1e-60) : T(1e-12);
+    static constexpr T NOTHING = sizeof(T) == 8 ? T(1e-200) : T(1e-30);
+    // Its inverse to the third power, which occurs for beta near 0, does not overflow.
+    static T least_share(double beta) { return sizeof(T) == 8 ? T(1e-30) : beta == 1.0 ? T(1e-25) : T(1e-12); }
+
+    Vector<T> off_zero(const RowEntries<T>& row, Index e, Vector<T> m) const {
+        constexpr T share = sizeof(T) == 8 ? T(1e-10) : T(1e-6);
+        const Vector<T> least = load(row.x.get() + e) * share + floor_;
+        return m > least ? m : least;
+    }
 
     template <class Body>
     static void each(const RowEntries<T>& row, Body&& body) {
@@ -332,6 +366,7 @@ class BetaLoss {
     }
 
     const double beta_;
+    const T floor_;
 };
 
 // What all rows have in common.
@@ -467,11 +502,11 @@ class DivergenceRow {
             accept(T(1));
             return true;
         }
-        const double start = slope_at(0.0);
-        double share = 1.0;
+        double start = slope_at(0.0), share = 1.0;
         for (int tries = 0; start < 0.0 && tries < MOST_TRIES; ++tries) {
             const double secant = share * start / (start - slope);
             share = std::max(secant, LEAST_SHARE * share);
+            start *= 0.5;  // else secants might approach the minimum from beyond it, and never end before it
             slope = slope_at(share);
             if (slope <= 0.0) {
                 accept(static_cast<T>(share));
@@ -553,6 +588,96 @@ void newton(Index start, Index stop, const DivergenceProblem<T>& of, const Rows<
             if (change <= how.progress * how.progress * first) break;
         }
         for (Index k = 0; k < r; ++k) F[k][i] = row.u()[k];
+    }
+}
+
+// Newton steps of single entries of u, one after another: u_k <- max(0, u_k - g/h), g and h the derivatives of the loss
+// along u_k (Hsieh and Dhillon 2011); m follows every step. Nothing keeps such a step from raising the loss. For
+// beta = 1 the loss is self-concordant, and a damped step never does (Hien and Gillis 2021): with
+//     lambda = sqrt(h) |d| / sqrt(smallest w x^beta of entries w x > 0 of the row)
+// the step d is taken in full if g <= 0 or lambda <= 0.683802, else d / (1 + lambda).
+template <class T>
+class EntrySteps {
+  public:
+    explicit EntrySteps(const DivergenceProblem<T>& of)
+        : of_(of), row_(of), r_(of.C.width), stride_(padded(of.X.longest, LANES<T>)), lines_(r_ * stride_) {}
+
+    const Space<T>& u() const { return row_.u(); }
+
+    void read(Index i, const Rows<const T>& F) {
+        i_ = i;
+        row_.read(i, F);
+        row_.predict();
+        gather();
+    }
+
+    void sweep(bool damped) {
+        const double least = damped ? smallest() : std::numeric_limits<double>::infinity();
+        for (Index k = 0; k < r_; ++k) step(k, least);
+    }
+
+  private:
+    // The lines of C that belong to entries of the row, transposed, and zeros behind them.
+    void gather() {
+        const Index count = row_.entries().count;
+        for (Index first = 0; first < count; first += LANES<T>) {
+            const Index some = std::min(LANES<T>, count - first);
+            for (Index e = 0; e < some; ++e) {
+                const T* from = row_.line(first + e);
+                for (Index k = 0; k < r_; ++k) lines_[k * stride_ + first + e] = from[k];
+            }
+            for (Index e = some; e < LANES<T>; ++e)
+                for (Index k = 0; k < r_; ++k) lines_[k * stride_ + first + e] = T(0);
+        }
+    }
+
+    double smallest() const {
+        const RowEntries<T>& row = row_.entries();
+        const double beta = of_.loss.beta();
+        double least = std::numeric_limits<double>::infinity();
+        for (Index e = 0; e < row.count; ++e) {
+            const double x = static_cast<double>(row.x[e]), w = row.weighted ? static_cast<double>(row.w[e]) : 1.0;
+            if (x > 0.0 && w > 0.0) least = std::min(least, w * (beta == 1.0 ? x : std::pow(x, beta)));
+        }
+        return least;
+    }
+
+    void step(Index k, double least) {
+        const RowEntries<T>& row = row_.entries();
+        const T* c = lines_.get() + k * stride_;
+        const T before = u()[k], l2 = of_.l2[i_];
+        auto [g, h] = of_.loss.along(row, c);
+        g += of_.l1 + l2 * before + (row.implied ? of_.base[k] : T(0));
+        h += l2;
+        T now = before;
+        if (h > LEAST_CURVATURE<T>)
+            now = before > g / h ? before - g / h : T(0);
+        else if (g > T(0))  // no curvature, so the loss is linear in it
+            now = T(0);
+        const double lambda = std::sqrt(static_cast<double>(h) / least) * static_cast<double>(before - now);
+        if (g > T(0) && lambda > MOST_FULL) now = before + static_cast<T>(1.0 / (1.0 + lambda)) * (now - before);
+        if (now == before) return;
+        u()[k] = now;
+        of_.loss.move(row, c, now - before);
+    }
+
+    static constexpr double MOST_FULL = 0.683802;
+
+    const DivergenceProblem<T> of_;
+    DivergenceRow<T> row_;
+    const Index r_, stride_;
+    Index i_ = 0;
+    Space<T> lines_;
+};
+
+// Sweeps over the entries of the rows start..stop of F (r x n), in place.
+template <class T>
+void entry_steps(Index start, Index stop, const DivergenceProblem<T>& of, const Rows<T>& F, Index sweeps, bool damped) {
+    EntrySteps<T> row(of);
+    for (Index i = start; i < stop; ++i) {
+        row.read(i, as_const(F));
+        for (Index s = 0; s < sweeps; ++s) row.sweep(damped);
+        for (Index k = 0; k < F.count; ++k) F[k][i] = row.u()[k];
     }
 }
 

@@ -20,10 +20,11 @@ from enmf.solvers.adm import ADM
 from enmf.solvers.admm import AOADMM, NMFADMM
 from enmf.solvers.als import ALS, ProjectedALS
 from enmf.solvers.anls_bpp import ANLSBPP
+from enmf.solvers.coordinate_newton import CoordinateNewton
 from enmf.solvers.grad_mult import GradMult
 from enmf.solvers.gradient import Gradient
 from enmf.solvers.hals import HALS, R1D, AcceleratedHALS, ExtrapolatedHALS
-from enmf.solvers.mu import MultiplicativeUpdates
+from enmf.solvers.mu import ExtrapolatedUpdates, MultiplicativeUpdates
 from enmf.solvers.nesterov import FPGM, NeNMF
 from enmf.starts.heuristic import heuristic
 from enmf.starts.kmeans import kmeans
@@ -38,6 +39,9 @@ DESCENTS: dict[str, Method] = {
     "a-hals": AcceleratedHALS(),
     "e-hals": ExtrapolatedHALS(),
     "mu": MultiplicativeUpdates(),
+    "mu-e": ExtrapolatedUpdates(),
+    "ccd": CoordinateNewton(),
+    "sn": CoordinateNewton(damped=True),
     "grad-mult": GradMult(),
     "als": ALS(),
     "als-projected": ProjectedALS(),
@@ -107,8 +111,9 @@ COMPLETION = Catalogue(
 
 
 def methods() -> list[str]:
-    """Names accepted as `method` by `enmf.factorize`."""
-    return FACTORIZATION.methods()
+    """Names accepted as `method` by `enmf.factorize` for least squares."""
+    others = {name for name, method in DESCENTS.items() if "single entries" in method.needs}
+    return [name for name in FACTORIZATION.methods() if name not in others]
 
 
 def initializations() -> list[str]:

@@ -19,7 +19,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as RichTable
 from typer.core import TyperCommand
 
-from enmf.api.registry import DESCENTS, STARTS
+from enmf.api.registry import STARTS, methods
 from enmf.bench import outside
 from enmf.bench.data import matrix
 from enmf.bench.protocols import NINE_STARTS, PROTOCOLS, Setting, count_runs
@@ -69,7 +69,7 @@ def _several(metavar: str, help: str) -> Any:
 
 def opponents(names: list[str]) -> tuple[str, ...]:
     """Method names; "all" stands for every method of ours and every library that is installed."""
-    known = (*DESCENTS, *outside.names())
+    known = (*methods()[1:], *outside.names())
     chosen = known if names == ["all"] else tuple(names)
     unknown = [name for name in chosen if name not in known]
     if unknown:

@@ -17,7 +17,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from enmf.matrix.base import Matrix
-    from enmf.matrix.sweeps import GradientMeasure, RowSteps, Sweep
+    from enmf.matrix.sweeps import EntrySteps, GradientMeasure, RowSteps, Sweep
 
 # What a method may need, in the words of the refusal.
 NEEDS = {
@@ -76,6 +76,10 @@ class Loss(ABC):
 
     def gradient_steps(self, half: Any, how: RowSteps) -> None:
         """Projected gradient steps of the rows of half.F, in place; for losses that offer "gradient steps"."""
+        raise NotImplementedError
+
+    def entry_steps(self, half: Any, how: EntrySteps) -> None:
+        """Newton steps of the entries of half.F, in place; for losses that offer "single entries"."""
         raise NotImplementedError
 
     def terms(self, half: Any) -> tuple[Any, Any]:

@@ -29,7 +29,7 @@ from enmf import parallel
 from enmf.kernels import divergence as kernels
 from enmf.losses.base import Loss
 from enmf.matrix.base import Matrix
-from enmf.matrix.sweeps import GradientMeasure, Momentum, Sweep, extrapolate, measure_gradient
+from enmf.matrix.sweeps import EntrySteps, GradientMeasure, Momentum, Sweep, extrapolate, measure_gradient
 
 MOST_SWEEPS, ACCURACY = 20, 0.1  # of the model of a Newton step: most sweeps; the share of the first that ends them
 LEAST_KEPT = 0.5  # of an extrapolated entry
@@ -114,10 +114,14 @@ class Divergence(Loss):
         half.changed()
 
     def _newton(self, half: Any, steps: int, progress: float, sweeps: int, accuracy: float) -> None:
-        l1, l2 = float(half.penalty.l1), half.penalty.per_row(len(half.F)).astype(half.F.dtype, copy=False)
         how = int(steps), float(progress), int(sweeps), float(accuracy)
         r = half.F.shape[1]
-        self._run("newton", half, r * (r + 16.0), l1, l2, half.F.T, *how)
+        self._run("newton", half, r * (r + 16.0), *_weights(half), half.F.T, *how)
+
+    def entry_steps(self, half: Any, how: EntrySteps) -> None:
+        flops = 10.0 * half.F.shape[1] * how.sweeps
+        self._run("entry_steps", half, flops, *_weights(half), half.F.T, how.sweeps, how.damped)
+        half.changed()
 
     def _run(self, kernel: str, half: Any, flops: float, *arguments: Any) -> None:
         """Run a kernel on all rows of half.F; a pass over X."""
@@ -222,6 +226,11 @@ class Divergence(Loss):
             T = rho ** (b - 1.0) * A ** (2.0 - b) * B ** (b - 1.0)
             gaps = A / (b - 1.0) * ((rho * T / A) ** (b - 1.0) - 1.0) - B / b * ((T / B) ** b - 1.0)
         return float(np.maximum(gaps, 0.0).sum()) + rest
+
+
+def _weights(half: Any) -> tuple[float, np.ndarray]:
+    """l1, and l2 of every row."""
+    return float(half.penalty.l1), half.penalty.per_row(len(half.F)).astype(half.F.dtype, copy=False)
 
 
 def sources(X: Matrix, beta: float) -> list[tuple[Any, np.ndarray]]:

@@ -55,6 +55,13 @@ class RowSteps(NamedTuple):
     literal: bool = False  # entries at zero that would become negative count in the gradient
 
 
+class EntrySteps(NamedTuple):
+    """Newton steps of single entries of rows, one after another."""
+
+    sweeps: int  # over the entries of a row
+    damped: bool  # steps that could raise a self-concordant loss are shortened
+
+
 def product_then_sweep(half: Any, how: Sweep) -> None:
     """The half-step that every storage allows: the normal equations, then sweeps of all rows."""
     G, B = half.normal()

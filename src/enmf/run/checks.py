@@ -33,6 +33,7 @@ NUMBERS: dict[str, dict[str, Any]] = {
     "cap_growth": _GROWTH,
     "shrink": _GROWTH,
     "drop": _SHARE,
+    "reach": _POSITIVE,
     "sigma": _POSITIVE,
     "delta": _POSITIVE,
     "first_tolerance": _SHARE,
@@ -42,7 +43,7 @@ NUMBERS: dict[str, dict[str, Any]] = {
     "sweeps": _SOME,
     "max_sweeps": {**_SOME, "optional": True},
 }
-FLAGS = ("adaptive_rho", "sample", "surrogate", "optimal_step", "literal")
+FLAGS = ("adaptive_rho", "sample", "surrogate", "optimal_step", "literal", "damped")
 OPTIONAL_FLAGS = ("surrogate",)
 
 
