@@ -434,6 +434,7 @@ class DivergenceRow:
 
     def __init__(self, x, w, C, beta, penalty=(0.0, 0.0), largest=1.0, single=False):
         self.x, self.w, self.C, self.beta, (self.l1, self.l2) = x, w, C, beta, penalty
+        self.single = single
         floor = (1e-25 if beta == 1.0 else 1e-12) if single else 1e-30
         self.least = (1e-6 if single else 1e-10) * x + floor * largest
 
@@ -467,7 +468,9 @@ class DivergenceRow:
         below = down + self.l1 + self.l2 * u
         exponent = 1.0 / (2.0 - self.beta) if self.beta < 1 else 1.0
         factor = np.divide(up, below, out=np.ones_like(up), where=below > 0)
-        return u * factor**exponent
+        new = u * factor**exponent
+        seen = np.finfo(np.float32 if self.single else np.float64).eps * (below * u).sum()
+        return np.where((factor < 1) & (below * new < seen) & (below > 0), 0.0, new)
 
     def derivatives(self, m):
         """w d' and w d'', for beta < 1 that of the convex part."""
@@ -483,12 +486,27 @@ class DivergenceRow:
         slope = self.w * (rising - self.x * there ** (self.beta - 2))
         return slope @ (after - m) + p.sum() * self.l1 + self.l2 * (p @ (u + share * p))
 
+    def rise(self, u, p):
+        """The change from u to u + p, of the loss with the tangent (at u) of its concave part; a bound for beta = 1."""
+        b, x, m, after = self.beta, self.x, self.model(u), self.model(u + p)
+        if b == 1.0:
+            z = after / m - 1.0
+            with np.errstate(divide="ignore", invalid="ignore"):
+                log = np.where(z > 0, 2.0 * z / (2.0 + z), z * (2.0 + z) / (2.0 + 2.0 * z))
+                change = after - m - np.where(x > 0, x * log, 0.0)
+        else:
+            rising = (after**b - m**b) / b if b > 1 else m ** (b - 1) * (after - m)
+            change = rising - x * (after ** (b - 1) - m ** (b - 1)) / (b - 1)
+        return self.w @ change + p.sum() * self.l1 + 0.5 * self.l2 * (p @ (2.0 * u + p))
+
     def newton(self, u, sweeps):
-        """One Newton step, shortened until the slope at its end is not positive."""
+        """One Newton step, shortened unless it goes down: until the slope at its end is not positive."""
         m = self.model(u)
         slope, curvature = self.derivatives(m)
         G = (self.C.T * curvature) @ self.C + self.l2 * np.eye(len(u))
         p = sweep(u[None], G, (self.C.T @ (curvature * m - slope) - self.l1)[None], sweeps=sweeps)[0] - u
+        if self.rise(u, p) <= 0.0:
+            return u + p
         share, start = 1.0, self.slope(u, p, 0.0)
         for _ in range(13):
             end = self.slope(u, p, share)
