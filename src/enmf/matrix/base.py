@@ -10,6 +10,7 @@ import copy
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from enmf.kernels import BLOCK
 from enmf.matrix.factor import gather, inner, row_blocks
 from enmf.parallel import matmul
 
+SUMMED = 1 << 20  # entries that are added up at a time
 BLOCK_BYTES = 1 << 19  # size of a block of rows that stays in the cache
 
 
@@ -385,12 +387,14 @@ def _row_sums(rows: np.ndarray | Listed, function: Callable[[np.ndarray], np.nda
         return out
     out = np.zeros(rows.starts.shape[1] - 1)
     for starts in rows.starts:
-        first, last = starts[0], starts[-1]
-        values = function(rows.data[first:last]).astype(np.float64)
-        if len(rows.weights):
-            values *= rows.weights[first:last]
-        totals = np.concatenate([[0.0], np.cumsum(values)])
-        out += np.diff(totals[starts - first])
+        edges = np.unique(np.searchsorted(starts, np.arange(starts[0], starts[-1] + SUMMED, SUMMED)))
+        for top, bottom in pairwise([0, *edges[(edges > 0) & (edges < len(out))], len(out)]):
+            first, last = starts[top], starts[bottom]
+            values = function(rows.data[first:last]).astype(np.float64)
+            if len(rows.weights):
+                values *= rows.weights[first:last]
+            totals = np.concatenate([[0.0], np.cumsum(values)])
+            out[top:bottom] += np.diff(totals[starts[top : bottom + 1] - first])
     return out
 
 
