@@ -80,7 +80,8 @@ def factorize(
         Show progress while running.
     preset : {"paper"}, optional
         Follow the paper to the letter: exact SVD, rotation from the identity with constant rho, penalty stage and HALS
-        on X. Options given explicitly take precedence.
+        on X. Options given explicitly take precedence. For other losses, whose best unconstrained factors have no
+        closed form, the same phases run on X divided by powers of its row and column sums (docs/losses.md).
     dtype : {float32, float64}, optional
         Precision to work in. Default: that of X if it is one of these, else float64.
     bound : bool
