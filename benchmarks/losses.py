@@ -308,7 +308,7 @@ def others(case: Case) -> list[str]:
     small = np.random.default_rng(0).poisson(3.0, (30, 20)) + 1.0
     found = []
     for method in METHODS:
-        if method not in enmf.methods():
+        if method not in enmf.methods(KL):
             continue
         try:
             enmf.factorize(small, 2, method, loss=case.loss, init="random", random_state=0, max_iter=1, tol=0.0)

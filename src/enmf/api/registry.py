@@ -14,6 +14,7 @@ from typing import Any
 from enmf.exterior.pipeline import ExteriorStart
 from enmf.exterior.plan import ExteriorOptions
 from enmf.exterior.softimpute import CompletionOptions, CompletionStart
+from enmf.problem.validation.losses import check_loss
 from enmf.run.method import Method
 from enmf.run.options import MakeStart, Start
 from enmf.solvers.adm import ADM
@@ -110,10 +111,10 @@ COMPLETION = Catalogue(
 )
 
 
-def methods() -> list[str]:
-    """Names accepted as `method` by `enmf.factorize` for least squares."""
-    others = {name for name, method in DESCENTS.items() if "single entries" in method.needs}
-    return [name for name in FACTORIZATION.methods() if name not in others]
+def methods(loss: str | float = "frobenius") -> list[str]:
+    """Names accepted as `method` by `enmf.factorize` for this loss."""
+    offered = check_loss(loss).offers()
+    return [FACTORIZATION.own, *(name for name, method in DESCENTS.items() if method.needs <= offered)]
 
 
 def initializations() -> list[str]:

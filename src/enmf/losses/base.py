@@ -112,8 +112,8 @@ class Loss(ABC):
         """What no other half.F can gain over this one, with the other factor held fixed; nan if no bound is known."""
         return float("nan")
 
-    def offers(self, X: Matrix) -> frozenset[str]:
-        """Which of NEEDS the loss offers for this kind of X."""
+    def offers(self, X: Matrix | None = None) -> frozenset[str]:
+        """Which of NEEDS the loss offers for this kind of X; None: complete, in this process."""
         return frozenset({"half-step", "all rows"})
 
     def error(self, value: float) -> float:

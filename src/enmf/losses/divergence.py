@@ -74,8 +74,9 @@ class Divergence(Loss):
     def random_candidates(self) -> int:  # type: ignore[override]
         return 0 if self.beta >= 1.0 else 2
 
-    def offers(self, X: Matrix) -> frozenset[str]:
-        return frozenset({"half-step", "terms", "single entries", "all rows"} if X.has_rows else ())
+    def offers(self, X: Matrix | None = None) -> frozenset[str]:
+        has_rows = X is None or X.has_rows
+        return frozenset({"half-step", "terms", "single entries", "all rows"} if has_rows else ())
 
     # Sizes ------------------------------------------------------------------------------------------------------------
 

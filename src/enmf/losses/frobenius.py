@@ -34,8 +34,9 @@ class Frobenius(Loss):
     degree = 2.0
     power = 0.5
 
-    def offers(self, X: Matrix) -> frozenset[str]:
-        return frozenset(NEEDS) - {"single entries"} - ({"residual"} if X.complete else {"normal equations"})
+    def offers(self, X: Matrix | None = None) -> frozenset[str]:
+        complete = X is None or X.complete
+        return frozenset(NEEDS) - {"single entries"} - ({"residual"} if complete else {"normal equations"})
 
     def preparation(self, half: Any) -> float:
         return half.X.cost_per_column

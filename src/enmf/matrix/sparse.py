@@ -55,7 +55,8 @@ class SparseMatrix(Matrix):
         return Blocks(starts, rows, values, starts.sum(axis=0, dtype=np.int64) - starts[:, 0].sum(dtype=np.int64))
 
     def by_rows(self, side: int) -> Listed:
-        return Listed(*(self.transposed if side else self.plain), np.empty(0, self.dtype), implied=True)
+        S = self.transposed if side else self.plain
+        return Listed(S.starts, S.indices, S.data, S.indptr, weights=np.empty(0, self.dtype), implied=True)
 
     @property
     def cost_per_column(self) -> float:
