@@ -336,7 +336,7 @@ class Races:
         """Method, start and final loss of every run; those of an earlier C if they are to be kept."""
         if kept and case.label not in self.made:
             of = self.table[self.table["case"] == case.label]
-            if len(of):
+            if len(of) and of["arrival"].notna().all():  # a race that was cut off has no arrivals
                 return list(zip(of["method"], of["start"], of["loss"]))
         return [(run.method, run.start, run.loss) for run in self.runs(case)]
 
@@ -463,8 +463,8 @@ def consensus(table: Table, runs: int) -> None:
         "slowest": max(seconds[1:]),
         "agreement": float(found.stability.min()),
     }
-    label = case.label if runs == 100 else f"{case.label}, {runs} runs"
-    table.note("E", label, statistics.median(seconds[1:]), 5.0, 1.0, larger=False, **figures)
+    label, must, goal = (case.label, 5.0, 1.0) if runs == 100 else (f"{case.label}, {runs} runs", math.nan, math.nan)
+    table.note("E", label, statistics.median(seconds[1:]), must, goal, larger=False, **figures)
 
 
 def memory(case: Case, table: Table) -> None:
