@@ -196,7 +196,7 @@ def warm_up(X: Any, loss: str, theirs: bool = False) -> None:
 def fit_theirs(X: Any, case: Case, seed: int) -> dict[str, float]:
     from sklearn.decomposition import NMF
 
-    settings = {"solver": "mu", "beta_loss": case.loss, "init": "nndsvda", "tol": 1e-4, "max_iter": 200}
+    settings: dict[str, Any] = {"solver": "mu", "beta_loss": case.loss, "init": "nndsvda", "tol": 1e-4, "max_iter": 200}
     model = NMF(case.rank, **settings, random_state=seed)
     with warnings.catch_warnings(), threadpool_limits(THREADS):
         warnings.simplefilter("ignore")
@@ -215,7 +215,7 @@ def fit_ours(X: Any, case: Case, seed: int, target: float) -> tuple[float, enmf.
         warnings.simplefilter("ignore")
         began = time.perf_counter()
         error = math.sqrt(2.0 * target)
-        settings = {"loss": case.loss, "random_state": seed, "n_threads": THREADS}
+        settings: dict[str, Any] = {"loss": case.loss, "random_state": seed, "n_threads": THREADS}
         result = enmf.factorize(X, case.rank, target_error=error, **settings)
         seconds = time.perf_counter() - began
     arrived = result.status == "target_reached" or result.loss <= target
@@ -291,7 +291,7 @@ class Run:
 def fit(X: Any, case: Case, method: str, start: str, seed: int, limit: float) -> Run:
     """A run of another method has as many iterations as its time allows; our own is a default fit."""
     options: dict[str, Any] = {} if method == "enmf" else {"init": start, "max_iter": 10**6, "time_limit": limit}
-    settings = {"loss": case.loss, "random_state": seed, "n_threads": THREADS}
+    settings: dict[str, Any] = {"loss": case.loss, "random_state": seed, "n_threads": THREADS}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         began = time.perf_counter()
