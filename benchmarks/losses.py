@@ -196,7 +196,7 @@ def warm_up(X: Any, loss: str, theirs: bool = False) -> None:
 def fit_theirs(X: Any, case: Case, seed: int) -> dict[str, float]:
     from sklearn.decomposition import NMF
 
-    settings = {"solver": "mu", "beta_loss": case.loss, "init": "nndsvda", "tol": 1e-4, "max_iter": 200}
+    settings: dict[str, Any] = {"solver": "mu", "beta_loss": case.loss, "init": "nndsvda", "tol": 1e-4, "max_iter": 200}
     model = NMF(case.rank, **settings, random_state=seed)
     with warnings.catch_warnings(), threadpool_limits(THREADS):
         warnings.simplefilter("ignore")
@@ -215,7 +215,7 @@ def fit_ours(X: Any, case: Case, seed: int, target: float) -> tuple[float, enmf.
         warnings.simplefilter("ignore")
         began = time.perf_counter()
         error = math.sqrt(2.0 * target)
-        settings = {"loss": case.loss, "random_state": seed, "n_threads": THREADS}
+        settings: dict[str, Any] = {"loss": case.loss, "random_state": seed, "n_threads": THREADS}
         result = enmf.factorize(X, case.rank, target_error=error, **settings)
         seconds = time.perf_counter() - began
     arrived = result.status == "target_reached" or result.loss <= target
@@ -291,7 +291,7 @@ class Run:
 def fit(X: Any, case: Case, method: str, start: str, seed: int, limit: float) -> Run:
     """A run of another method has as many iterations as its time allows; our own is a default fit."""
     options: dict[str, Any] = {} if method == "enmf" else {"init": start, "max_iter": 10**6, "time_limit": limit}
-    settings = {"loss": case.loss, "random_state": seed, "n_threads": THREADS}
+    settings: dict[str, Any] = {"loss": case.loss, "random_state": seed, "n_threads": THREADS}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         began = time.perf_counter()
@@ -336,7 +336,7 @@ class Races:
         """Method, start and final loss of every run; those of an earlier C if they are to be kept."""
         if kept and case.label not in self.made:
             of = self.table[self.table["case"] == case.label]
-            if len(of):
+            if len(of) and of["arrival"].notna().all():  # a race that was cut off has no arrivals
                 return list(zip(of["method"], of["start"], of["loss"]))
         return [(run.method, run.start, run.loss) for run in self.runs(case)]
 
@@ -463,8 +463,8 @@ def consensus(table: Table, runs: int) -> None:
         "slowest": max(seconds[1:]),
         "agreement": float(found.stability.min()),
     }
-    label = case.label if runs == 100 else f"{case.label}, {runs} runs"
-    table.note("E", label, statistics.median(seconds[1:]), 5.0, 1.0, larger=False, **figures)
+    label, must, goal = (case.label, 5.0, 1.0) if runs == 100 else (f"{case.label}, {runs} runs", math.nan, math.nan)
+    table.note("E", label, statistics.median(seconds[1:]), must, goal, larger=False, **figures)
 
 
 def memory(case: Case, table: Table) -> None:
