@@ -128,9 +128,13 @@ def test_default_number_of_components_is_small():
     assert ENMF().fit(problems.dense(60, 4)).n_components_ == 4
 
 
-def test_other_losses_are_refused_with_advice():
-    with pytest.raises(ValueError, match=r"sklearn\.decomposition\.NMF"):
-        ENMF(3, beta_loss="kullback-leibler").fit(problems.counts())
+def test_other_losses_are_minimized_and_refused_by_coordinate_descent_as_in_scikit_learn():
+    X = problems.counts()
+    model = ENMF(3, beta_loss="kullback-leibler", random_state=0).fit(X)
+    assert model.certificate_.loss_name == "kullback-leibler"
+    assert model.reconstruction_err_ == pytest.approx(np.sqrt(2.0 * model.certificate_.loss))
+    with pytest.raises(ValueError, match="solver 'cd' does not handle beta_loss"):
+        ENMF(3, solver="cd", beta_loss="kullback-leibler").fit(X)
 
 
 def test_penalties_mean_what_they_mean_in_scikit_learn():

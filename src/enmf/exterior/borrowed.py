@@ -72,7 +72,7 @@ class BorrowedStart(Start):
             value = state.objective()
             if best is None or value < best[0]:
                 best = value, state
-            if walk.monitor.out_of_time():
+            if walk.monitor.out_of_time() or (few is X and walk.monitor.arrived(state.error())):
                 break
         assert best is not None
         U, V = best[1].U, best[1].V
