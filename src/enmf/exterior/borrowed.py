@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 SHORT = 2  # steps of a trial that needs no sample
 MODEL = 20, 0.1  # sweeps of a step, and the share of the first at which they end
 SMOOTH = 0.01  # share of a component that is spread like the sums of X: no model is zero where X is not
+DRAWS = 3  # starts from scaled data: one depends on chance (sampled rows, random rotations), and one in five was poor
 SAMPLED = 1 << 21  # entries of a sample on which long trials are made
 LIFT = 5  # steps of the longer factor after a trial on a sample
 
@@ -92,9 +93,13 @@ class BorrowedStart(Start):
         scaled = ScaledMatrix(X, rows**-power, columns**-power) if power > 0 else X
         squares = Problem(scaled, FROBENIUS, NO_PENALTY if X.complete else problem.penalty)
         assert self.options is not None
-        inside = replace(walk, problem=squares, monitor=walk.monitor.within(squares), plan=None, spectrum=None)
-        for phase in self.inner.phases(squares, self.options):
-            phase(inside)
+        found = []
+        for _ in range(DRAWS if power > 0 else 1):
+            inside = replace(walk, problem=squares, monitor=walk.monitor.within(squares), plan=None, spectrum=None)
+            for phase in self.inner.phases(squares, self.options):
+                phase(inside)
+            found.append(inside)
+        inside = min(found, key=lambda one: one.state.value()) if len(found) > 1 else found[0]
         walk.plan = inside.plan if walk.plan is None else walk.plan
         walk.rotation = inside.rotation if walk.rotation is None else walk.rotation
         factors = [F * (size**power)[:, None] for F, size in zip((inside.state.U, inside.state.V), (rows, columns))]

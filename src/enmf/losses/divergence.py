@@ -59,12 +59,9 @@ class Divergence(Loss):
 
     @property
     def scalings(self) -> tuple[float, ...]:  # type: ignore[override]
-        """Those of the best model of rank one, half of them for beta < 1 (spectra span many orders), and none.
-
-        The first is tried twice: a start depends on chance (sampled rows, random rotations), and one in five was poor.
-        """
+        """Those of the best model of rank one, half of them for beta < 1 (spectra span many orders), and none."""
         power = (2.0 - self.beta) / 2.0
-        return (power, power, 0.0) if self.beta >= 1.0 else (power / 2.0, 0.0)
+        return (power if self.beta >= 1.0 else power / 2.0, 0.0)
 
     @property
     def trial(self) -> int:  # type: ignore[override]

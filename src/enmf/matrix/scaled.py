@@ -41,10 +41,12 @@ class ScaledMatrix(Matrix):
 
     @once
     def _row_squares(self) -> np.ndarray:
-        out, weights = np.empty(self.shape[0]), self.columns.astype(np.float64) ** 2
-        for some in row_blocks(*self.shape):
-            block: Any = self.X.raw()[some]
-            out[some] = block.power(2) @ weights if sp.issparse(block) else np.square(block, dtype=np.float64) @ weights
+        X: Any = self.X.raw()
+        n, m = self.shape
+        out, weights = np.empty(n), self.columns.astype(np.float64) ** 2
+        for some in row_blocks(n, -(-X.nnz // max(n, 1)) if sp.issparse(X) else m):
+            block = X[some]
+            out[some] = block.power(2) @ weights if sp.issparse(X) else np.square(block, dtype=np.float64) @ weights
         return out * self.rows.astype(np.float64) ** 2
 
     def raw(self) -> Any:
