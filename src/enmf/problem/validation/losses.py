@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import replace
 from numbers import Real
@@ -18,7 +19,10 @@ LOSSES = {"frobenius": 2.0, "kullback-leibler": 1.0, "itakura-saito": 0.0}
 
 
 def check_loss(loss: Any, name: str = "loss") -> Loss:
-    """A loss from its name, or from beta, 0 <= beta <= 2."""
+    """A loss from its name ("beta=0.5" is one too), or from beta, 0 <= beta <= 2."""
+    if isinstance(loss, str):
+        with contextlib.suppress(ValueError):
+            loss = float(loss.removeprefix("beta=")) if loss.startswith("beta=") else loss
     if isinstance(loss, str):
         beta = LOSSES[check_choice(name, loss, list(LOSSES))]
     elif isinstance(loss, Real) and not isinstance(loss, (bool, np.bool_)):
