@@ -128,9 +128,13 @@ def test_default_number_of_components_is_small():
     assert ENMF().fit(problems.dense(60, 4)).n_components_ == 4
 
 
-def test_other_losses_are_refused_with_advice():
-    with pytest.raises(ValueError, match=r"sklearn\.decomposition\.NMF"):
-        ENMF(3, beta_loss="kullback-leibler").fit(problems.counts())
+def test_a_solver_that_cannot_minimize_a_loss_says_which_can():
+    with pytest.raises(
+        ValueError, match=r"solver 'cd' does not handle beta_loss = 'kullback-leibler'; solver='enmf' does"
+    ):
+        ENMF(3, solver="cd", beta_loss="kullback-leibler").fit(problems.counts())
+    with pytest.raises(ValueError, match=r"beta_loss='itakura-saito' is infinite where X is zero, and X has \d+ zeros"):
+        ENMF(3, beta_loss=0).fit(problems.counts())
 
 
 def test_penalties_mean_what_they_mean_in_scikit_learn():
