@@ -190,6 +190,9 @@ def test_other_losses_are_named_or_numbered_and_reported_in_their_own_terms(tmp_
     assert pair["error_b"] > pair["error_a"]
     done = within("complete", "x.csv", "--rank", 2, "--loss", 1, "--out", "d.npz", cwd=tmp_path)
     assert f"loss (kullback-leibler)    {result.loss:.4g}"[:31] in done.stdout
+    ranks = json.loads(within("rank", "x.csv", "--ranks", "1:3", "--loss", 1, "--json", cwd=tmp_path).stdout)
+    assert ranks["loss_name"] == "kullback-leibler"
+    assert ranks["table"][1]["loss"] == pytest.approx(result.loss, rel=1e-2)
     refused(within("factorize", "x.csv", "--rank", 2, "--loss", 3, cwd=tmp_path), "loss=3.0", "0 <= beta <= 2")
     refused(within("factorize", "x.csv", "--rank", 2, "--loss", "kl", cwd=tmp_path), "'kl'", "'kullback-leibler'")
 

@@ -247,12 +247,12 @@ def rank(
     check_not_inputs(checkpoint, [*inputs, out, plot])
     wanted = None if ranks is None else parse_ranks(ranks)
     check_rank_files(out, plot)
-    from enmf.api.rank import HEADER, format_row, select_rank
+    from enmf.api.rank import format_row, heading, select_rank
     from enmf.io.results import to_json
 
     table = read_table(data, reading, quiet or json)
     show = print if watched(quiet) else lambda *_, **__: None
-    show(HEADER, file=sys.stderr)
+    show(heading(loss is None or parse_loss(loss) in ("frobenius", 2.0)), file=sys.stderr)
     more = {**loss_given(loss), **given(folds=folds, tol=tol), **({} if sample is None else {"sample": sample or None})}
     with working_on(table):
         found = select_rank(

@@ -5,7 +5,8 @@ squares, with weights (r_i c_j)^(beta - 2). So its best unconstrained factors ar
     D_r^-p X D_c^-p,    p = (2 - beta) / 2        (for Kullback-Leibler p = 1/2: correspondence analysis)
 Positive scaling keeps signs: rotation and feasibility work on the scaled matrix as they are, and their factors are
 scaled back. Other powers p are candidates too; the pair with the smallest loss after two steps goes on. Where entries
-are missing, the start is that of least squares.
+are missing, the start is that of least squares, with a ridge that is as strong there: x^(2 - beta) times as large, x
+being the mean entry.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from enmf.exterior.pipeline import trivial
 from enmf.matrix.factor import fortran
 from enmf.matrix.scaled import ScaledMatrix
 from enmf.matrix.sweeps import Sweep
-from enmf.problem.problem import FROBENIUS, NO_PENALTY, Problem
+from enmf.problem.problem import FROBENIUS, NO_PENALTY, Penalty, Problem, SidePenalty
 from enmf.problem.state import State
 from enmf.run.options import Start
 
@@ -67,7 +68,7 @@ class BorrowedStart(Start):
         X = walk.problem.X
         rows, columns = (_relative(X.sums(side)) for side in (0, 1))
         scaled = ScaledMatrix(X, rows**-power, columns**-power) if power > 0 else X
-        problem = Problem(scaled, FROBENIUS, NO_PENALTY if X.complete else walk.problem.penalty)
+        problem = Problem(scaled, FROBENIUS, NO_PENALTY if X.complete else _for_squares(walk.problem))
         assert self.options is not None
         inside = replace(walk, problem=problem, monitor=walk.monitor.within(problem), plan=None, spectrum=None)
         for phase in self.inner.phases(problem, self.options):
@@ -76,6 +77,14 @@ class BorrowedStart(Start):
         walk.rotation = inside.rotation if walk.rotation is None else walk.rotation
         factors = [F * (size**power)[:, None] for F, size in zip((inside.state.U, inside.state.V), (rows, columns))]
         return State(walk.problem, *_smoothed(factors, (X.sums(0), X.sums(1))))
+
+
+def _for_squares(problem: Problem) -> Penalty:
+    """The penalty of least squares that is as strong as that of the problem."""
+    X, sides = problem.X, (problem.penalty.U, problem.penalty.V)
+    mean = float(X.sums(0).sum()) / max(float(X.totals(0).sum()), np.finfo(float).tiny)
+    unit = mean ** (2.0 - problem.loss.degree)
+    return Penalty(*(SidePenalty(side.l1 * unit, side.l2 * unit) for side in sides))
 
 
 def _relative(sums: np.ndarray) -> np.ndarray:
