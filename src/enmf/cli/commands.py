@@ -31,7 +31,6 @@ from enmf.cli.options import (
     given,
     grouped,
     loss_given,
-    parse_loss,
 )
 from enmf.cli.outputs import (
     Outputs,
@@ -44,7 +43,7 @@ from enmf.cli.outputs import (
     watched,
 )
 from enmf.io.messages import InputProblem, say
-from enmf.io.reading import Reading, option
+from enmf.io.reading import Reading, option, parse_loss
 
 app = typer.Typer(
     cls=Guarded,

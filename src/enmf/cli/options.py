@@ -14,7 +14,7 @@ from typing import Annotated, Any, get_origin
 
 from typer import Argument, Option
 
-from enmf.io.reading import option
+from enmf.io.reading import option, parse_loss
 
 Command = Callable[..., None]
 DEFAULT = "  [default: see `enmf info`]"
@@ -53,14 +53,6 @@ class Solving:
         """Arguments of `enmf.factorize` and `enmf.complete`."""
         limits = given(tol=self.tol, max_iter=self.max_iter, time_limit=self.time_limit)
         return {**limits, **loss_given(self.loss), "random_state": self.seed, "n_threads": self.threads}
-
-
-def parse_loss(text: str) -> str | float:
-    """The name of a loss, or its beta as a number; the library judges both."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 def loss_given(text: str | None) -> dict[str, Any]:

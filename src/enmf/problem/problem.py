@@ -80,7 +80,7 @@ class Units:
 
     def error(self, loss: Loss) -> float:
         """The unit of errors."""
-        return self.value(loss) ** loss.power
+        return self.scale ** (loss.degree * loss.power) * self.weight**loss.power  # without the square of a large scale
 
     def value(self, loss: Loss) -> float:
         """The unit of the loss, and of factor times gradient."""
