@@ -228,5 +228,5 @@ def make_certificate(state: State, lower_bound: float, tol: float, fixed: str | 
         loss=value,
         loss_name=loss.name,
         explained=loss.explained(state, value),
-        block_gap=None if loss.bounded else tuple(loss.block_gap(half) for half in state.halves),
+        block_gap=None if loss.bounded else (loss.block_gap(state.halves[0]), loss.block_gap(state.halves[1])),
     )
