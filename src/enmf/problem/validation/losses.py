@@ -57,10 +57,12 @@ def _check_entries(problem: Problem, loss: Divergence, name: str) -> None:
     if loss.beta > 0.0:
         return
     rows = X.by_rows(0)
-    stored = rows if isinstance(rows, np.ndarray) else rows.data
-    zeros = stored.size - int(np.count_nonzero(stored))
-    if not isinstance(rows, np.ndarray) and rows.implied:
-        zeros += X.shape[0] * X.shape[1] - stored.size
+    if isinstance(rows, np.ndarray):
+        zeros = rows.size - int(np.count_nonzero(rows))
+    else:
+        known = rows.weights > 0 if rows.weights.size else True  # missing entries are listed with weight 0
+        zeros = int(np.count_nonzero((rows.data == 0) & known))
+        zeros += X.shape[0] * X.shape[1] - rows.data.size if rows.implied else 0
     if zeros:
         raise ValueError(
             f"{name}={loss.name!r} is infinite where X is zero, and X has {zeros} zeros. When beta_loss <= 0 add a "
