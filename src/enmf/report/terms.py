@@ -58,7 +58,8 @@ class Terms:
         """What the share of a component is one of."""
         if self.squares:
             return "‖X‖²"
-        return "the sum of U Vᵀ" if self.beta == 1.0 else f"U Vᵀ, an entry m counting as m^{self.beta:g}"
+        own = {1.0: "the sum of U Vᵀ", 0.0: "an entry of U Vᵀ, on average,"}
+        return own.get(self.beta, f"U Vᵀ, an entry m counting as m^{self.beta:g},")
 
     @property
     def relative(self) -> str:
