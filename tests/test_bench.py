@@ -9,12 +9,14 @@ import pytest
 import scipy.sparse as sp
 import typer
 
+import enmf
 import problems
 import slow
 from enmf.bench import Setting, Table, equal_error, equal_time, outside, summarize
-from enmf.bench.__main__ import main, repeated
+from enmf.bench.__main__ import main, opponents, repeated
 from enmf.bench.protocols import Case, count_runs, run_ours
 from enmf.problem.validation.arrays import check_problem
+from enmf.problem.validation.losses import check_loss
 
 
 def small(**changes):
@@ -116,6 +118,51 @@ def test_command_line(tmp_path, capsys):
     assert "hals" in capsys.readouterr().out
     with pytest.raises(typer.BadParameter, match="unknown method magic"):
         main(["equal-time", "--data", "digits", "--rank", "3", "--methods", "magic"])
+
+
+@pytest.mark.parametrize("store", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_another_loss_is_everybodys(store):
+    X = problems.counts()
+    setting = small(X=store(X), methods=("e-hals", "sklearn-mu", "sklearn-cd"), starts=("random-0",), loss=1)
+    table = Table()
+    rows = list(equal_time(setting, table))
+    by = {row.method: row for row in rows}
+    assert {row.loss for row in rows} == {"kullback-leibler"}
+    own = enmf.factorize(X, 3, loss="kullback-leibler", random_state=0)
+    assert by["enmf"].error == pytest.approx(own.error, rel=1e-3)
+    assert by["enmf"].ratio == np.inf  # no bound
+    assert by["sklearn-cd"].status.startswith("failed: TypeError: sklearn-cd minimizes the Frobenius norm only")
+    assert np.isfinite(by["sklearn-mu"].error)
+    assert by["sklearn-mu"].error > 0.9 * own.error
+    assert {line.loss for line in summarize(rows)} == {"kullback-leibler"}
+    # another loss on the same data is another run
+    assert len(list(equal_time(small(X=store(X), methods=("hals",), starts=("random-0",)), table))) == 2
+
+
+def test_a_table_without_losses_is_one_of_the_frobenius_norm(tmp_path):
+    path, setting = tmp_path / "old.csv", small(methods=("hals",), starts=("random-0",))
+    list(equal_time(setting, Table(path)))
+    Table(path).frame.drop(columns="loss").to_csv(path, index=False)
+    assert list(equal_time(setting, Table(path))) == []
+    list(equal_time(small(methods=("e-hals",), starts=("random-0",)), Table(path)))
+    assert [row.method for row in Table(path).rows] == ["enmf", "hals", "e-hals"]
+
+
+def test_losses_on_the_command_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    path = tmp_path / "out.csv"
+    arguments = ["--data", "digits", "--rank", "3", "--starts", "random-0", "--methods", "e-hals", "--tol", "1e-2"]
+    assert main(["equal-time", *arguments, "--loss", "kullback-leibler", "--out", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert "equal-time: digits, rank 3, loss kullback-leibler" in shown
+    assert "loss / eNMF's" in shown
+    assert "bound" not in shown
+    loss = 0.5 * next(row.error for row in Table(path).rows if row.method == "enmf") ** 2
+    assert f"{loss:.6g}" in shown
+    assert "sklearn-mu" in opponents(["all"], check_loss(1))
+    assert not {"sklearn-cd", "anls-bpp"} & set(opponents(["all"], check_loss(1)))
+    with pytest.raises(typer.BadParameter, match="outside 0 <= beta <= 2"):
+        main(["equal-time", *arguments, "--loss", "3"])
 
 
 def test_a_missing_data_folder_is_one_line_and_exit_code_two(tmp_path):

@@ -165,6 +165,38 @@ def test_certify_and_compare_factors_of_others(tmp_path):
     assert [pair["verdict"] for pair in json.loads(done.stdout)] == ["E"]
 
 
+def test_other_losses_are_named_or_numbered_and_reported_in_their_own_terms(tmp_path):
+    counts = pd.DataFrame(np.random.default_rng(0).poisson(20 * frame(), frame().shape), columns=frame().columns)
+    counts.to_csv(tmp_path / "x.csv", index=False)
+    named = within("factorize", "x.csv", "--rank", 2, "--loss", "kullback-leibler", "--out", "a.npz", cwd=tmp_path)
+    assert named.returncode == 0, named.stderr
+    result = enmf.factorize(counts.to_numpy(float), 2, loss=1, random_state=0)
+    assert f"loss (kullback-leibler)    {result.loss:.8g}" in named.stdout
+    assert f"explained                  {100 * result.certificate.explained:.4g} %" in named.stdout
+    assert "||X||" not in named.stdout
+    assert "SVD" not in named.stdout
+    more = ["--certificate", "c.json", "--out", "b.npz"]
+    assert within("factorize", "x.csv", "--rank", 2, "--loss", 0.5, *more, cwd=tmp_path).returncode == 0
+    said = json.loads((tmp_path / "c.json").read_text())
+    assert (said["loss_name"], said["block_gap"], said["settings"]["loss"]) == ("beta=0.5", [None, None], "beta=0.5")
+    # the file knows its loss
+    for more, loss in (([], "beta=0.5"), (["--loss", 1], "kullback-leibler")):
+        found = json.loads(within("certify", "x.csv", "b.npz", *more, "--json", cwd=tmp_path).stdout)
+        assert found["loss_name"] == loss
+        assert found["stationary"] == (not more)
+    assert "share of ||X||²" not in within("certify", "x.csv", "b.npz", cwd=tmp_path).stdout
+    pair = json.loads(within("compare", "a.npz", "b.npz", "--data", "x.csv", "--json", cwd=tmp_path).stdout)[0]
+    assert pair["error_a"] == pytest.approx(result.error)
+    assert pair["error_b"] > pair["error_a"]
+    done = within("complete", "x.csv", "--rank", 2, "--loss", 1, "--out", "d.npz", cwd=tmp_path)
+    assert f"loss (kullback-leibler)    {result.loss:.4g}"[:31] in done.stdout
+    ranks = json.loads(within("rank", "x.csv", "--ranks", "1:3", "--loss", 1, "--json", cwd=tmp_path).stdout)
+    assert ranks["loss_name"] == "kullback-leibler"
+    assert ranks["table"][1]["loss"] == pytest.approx(result.loss, rel=1e-2)
+    refused(within("factorize", "x.csv", "--rank", 2, "--loss", 3, cwd=tmp_path), "loss=3.0", "0 <= beta <= 2")
+    refused(within("factorize", "x.csv", "--rank", 2, "--loss", "kl", cwd=tmp_path), "'kl'", "'kullback-leibler'")
+
+
 def test_complete_a_table_with_gaps_and_a_list_of_triplets(tmp_path):
     table = frame(40, 12, 2)
     gaps = np.random.default_rng(1).random(table.shape) < 0.2

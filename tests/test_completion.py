@@ -428,3 +428,14 @@ def test_rows_without_observation_are_zero_and_named_once():
     assert (result.U[[3, 7]] == 0).all()
     assert (result.V[5] == 0).all()
     assert result.status == "converged"
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.5, 1.0, 1.5])
+def test_the_ridge_of_another_loss_has_the_unit_of_its_gradient(beta):
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((30, 20)) < 0.2, np.nan, rng.gamma(1, 1, (30, 20)) + 0.1)
+    one = enmf.complete(X, 2, loss=beta, ridge=0.05, random_state=0)
+    for unit in (2.0**-150, 2.0**10, 2.0**200):
+        other = enmf.complete(unit * X, 2, loss=beta, ridge=0.05 * unit ** (beta - 1), random_state=0)
+        assert other.loss == pytest.approx(unit**beta * one.loss, rel=1e-6)
+        np.testing.assert_allclose(other.U / np.sqrt(unit), one.U, rtol=1e-4, atol=1e-4 * one.U.max())

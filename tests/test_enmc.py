@@ -211,3 +211,43 @@ def test_held_out_ratings_of_movielens(real_data):
             parts[0]
         )
     assert -model.score(parts[1]) < 0.852
+
+
+# ---------------------------------------------------------------- other losses
+
+
+def counts_with_gaps(shift=0.0):
+    rng = np.random.default_rng(0)
+    X = rng.poisson(2 * rng.gamma(0.5, 1, (60, 3)) @ rng.gamma(0.5, 1, (3, 40))) + shift
+    gaps = rng.random(X.shape) < 0.2
+    return np.where(gaps, np.nan, X), np.where(gaps, X, np.nan)
+
+
+@pytest.mark.parametrize("beta", [1.0, 0.5, 0.0])
+def test_another_loss_is_minimized_and_scored(beta):
+    seen, hidden = counts_with_gaps(shift=0.1)
+    model = enmf.ENMC(3, beta_loss=beta, random_state=0, clip=(0.01, np.inf)).fit(seen)
+    assert model.status_ == "converged"
+    assert model.reconstruction_err_ == pytest.approx(np.sqrt(2 * model.certificate_.loss))
+    observed = np.isfinite(seen)
+    assert model.set_params(clip=None).score(seen) == pytest.approx(-model.reconstruction_err_ / observed.sum() ** 0.5)
+    assert model.score(seen) > enmf.ENMC(3, random_state=0).fit(seen).set_params(beta_loss=beta).score(seen)
+    model.set_params(clip=(0.01, np.inf))
+    x, m = hidden[~observed], model.predict(*np.nonzero(~observed))
+    by_hand = {
+        1.0: x * np.log(x / m) - x + m,
+        0.5: 2 * (np.sqrt(x) - np.sqrt(m)) ** 2 / np.sqrt(m),
+        0.0: x / m - np.log(x / m) - 1,
+    }[beta]
+    assert model.score(hidden) == pytest.approx(-np.sqrt(2 * by_hand.mean()))
+    np.testing.assert_allclose(model.transform(seen), model.row_factors_, rtol=1e-6)
+
+
+def test_a_prediction_of_zero_where_there_is_something_is_infinitely_bad():
+    seen, hidden = counts_with_gaps()
+    model = enmf.ENMC(3, beta_loss="kullback-leibler", random_state=0).fit(seen)
+    model.components_[:, 0] = 0
+    assert model.score(np.where(hidden > 0, hidden, np.nan)) == -np.inf
+    assert np.isfinite(model.set_params(clip=(0.01, 100)).score(hidden))
+    with pytest.raises(ValueError, match=r"beta_loss='itakura-saito' is infinite where X is zero, and X has \d+ zeros"):
+        enmf.ENMC(3, beta_loss=0).fit(seen)

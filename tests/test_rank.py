@@ -154,3 +154,48 @@ def test_the_held_out_error_of_nearly_exact_data_is_that_of_their_noise(rank, se
     found = enmf.select_rank(X, range(rank - 1, rank + 2))
     assert found.rank == rank
     assert 0.01 < found.table.loc[rank, "held_out"] < 0.03
+
+
+# ---------------------------------------------------------------- other losses
+
+
+def planted_counts(seed=0, rank=4):
+    rng = np.random.default_rng(seed)
+    return rng.poisson(6 * rng.gamma(0.3, 1, (90, rank)) @ rng.gamma(0.3, 1, (rank, 60))).astype(float)
+
+
+def test_the_rank_of_counts_by_their_own_loss(tmp_path):
+    X, saved = planted_counts(), tmp_path / "ranks.npz"
+    found = enmf.select_rank(X, [1, 3, 4, 6], loss="kullback-leibler", checkpoint=saved)
+    assert (found.rank, found.loss_name) == (4, "kullback-leibler")
+    assert "% of that at rank 1" in found.reason
+    assert found.table.loc[1, "held_out"] == pytest.approx(1.0, rel=1e-3)
+    assert found.table.loc[1, "explained"] == pytest.approx(0.0, abs=1e-4)
+    assert (found.table["bound"] == 0).all()
+    assert found.table["gap"].isna().all()
+    fit = enmf.factorize(X, 4, loss=1, random_state=0)
+    assert found.table.loc[4, "loss"] == pytest.approx(fit.loss, rel=5e-3)
+    assert "explained" in str(found)
+    assert "bound" not in str(found)
+    stored = enmf.select_rank(sp.csr_array(X), [1, 3, 4, 6], loss=1)
+    assert stored.rank == 4
+    again = enmf.select_rank(X * 1024, [3, 4, 6], loss=1)  # units do not matter
+    np.testing.assert_allclose(again.table["explained"], found.table["explained"][1:], rtol=1e-2)
+    with pytest.raises(ValueError, match="its loss is 'kullback-leibler'"):
+        enmf.select_rank(X, [1, 3, 4, 6], checkpoint=saved)
+
+
+def test_the_rank_of_power_spectra_is_seen_by_their_own_loss_only():
+    rng = np.random.default_rng(0)
+    M = (0.05 + rng.gamma(0.3, 1, (120, 4))) @ (0.05 + rng.gamma(0.3, 1, (4, 80)))
+    X = M * rng.gamma(4, 0.25, M.shape)
+    assert enmf.select_rank(X, [2, 3, 4, 6], loss="itakura-saito").rank == 4
+    assert enmf.select_rank(X, [2, 3, 4, 6]).rank < 4
+
+
+def test_the_plot_of_another_loss_speaks_of_it():
+    pytest.importorskip("matplotlib").use("agg")
+    fit, held, _ = enmf.select_rank(planted_counts(), [2, 3], loss=1.5).plot()
+    assert fit.get_ylabel() == "loss (beta=1.5)"
+    assert len(fit.lines) == 2  # the curve and the mark of the suggestion
+    assert held.get_ylabel() == "held-out loss, % of that at rank 1"

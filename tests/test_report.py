@@ -19,7 +19,7 @@ from sklearn.exceptions import NotFittedError
 import enmf
 import problems
 from enmf.report import write
-from enmf.report.fit import residuals
+from enmf.report.fit import divergences, residuals
 from enmf.report.numbers import column, explained, percent, shortened, ticks, times
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -360,3 +360,64 @@ def respond(page):
     paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
     page.locator("#theme").click()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != paper
+
+
+# ---------------------------------------------------------------- other losses
+
+
+def some_counts(shift=0.0):
+    rng = np.random.default_rng(0)
+    return rng.poisson(3 * rng.gamma(0.4, 1, (40, 3)) @ rng.gamma(0.4, 1, (3, 16))) + shift
+
+
+@pytest.mark.parametrize(("loss", "title"), [(1, "Kullback-Leibler"), (0, "Itakura-Saito"), (1.5, "beta = 1.5")])
+@pytest.mark.parametrize("shape", [None, (4, 4)], ids=["map", "images"])
+def test_another_loss_is_told_in_its_own_terms(tmp_path, loss, title, shape):
+    X = some_counts(0.1)
+    result = enmf.factorize(X, 3, loss=loss, random_state=0)
+    c, page = result.certificate, Path(result.report(tmp_path / "r.html", X, image_shape=shape)).read_text()
+    said = text_of(page).replace("\N{NO-BREAK SPACE}", " ")
+    for wrong in ("‖X‖", "of the norm", "% of its norm", "sum of squares", "bound,", "squared error", "nan", "inf "):
+        assert wrong not in said, wrong
+    assert title in said
+    assert f"{100 * c.explained:.2f} %" in said
+    assert f"{c.loss:.6g}" in said
+    assert "no useful bound exists" in said
+    assert ("U alone cannot lower the loss by more than" in said) == (loss >= 1)
+    data = json.loads(html.unescape(re.search(r'data-chart="([^"]*)"', page).group(1)))
+    assert min(line[-1][1] for line in data["lines"]) == pytest.approx(c.loss, rel=1e-6)
+    assert (data["unit"], data["bounds"]) == ("", [])
+    assert "different data" not in said
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.5, 1.0, 1.5])
+@pytest.mark.parametrize("gaps", ["none", "nan", "unstored"])
+@pytest.mark.parametrize("store", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_losses_of_rows_and_columns_add_up_to_that_of_the_run(beta, gaps, store):
+    X = some_counts(0.0 if beta > 0 else 0.1).astype(float)
+    if gaps == "nan":
+        X[np.random.default_rng(1).random(X.shape) < 0.1] = np.nan
+    elif gaps == "unstored" and store is np.asarray:
+        pytest.skip("a dense matrix stores all")
+    given = store(X)
+    if gaps == "none":
+        result = enmf.factorize(given, 3, loss=beta, random_state=0)
+    else:
+        result = enmf.complete(given, 3, loss=beta, missing=gaps, random_state=0)
+    found = divergences(given, result, gaps == "unstored")
+    assert found[0].sum() == pytest.approx(result.loss, rel=1e-6)
+    assert found[1].sum() == pytest.approx(result.loss, rel=1e-6)
+    mass = result.certificate.error**2 / result.certificate.relative_error**2 / 2
+    assert found[2].sum() == pytest.approx(found[3].sum()) == pytest.approx(mass, rel=1e-6)
+
+
+def test_a_comparison_names_the_losses(tmp_path):
+    X = some_counts()
+    first, second, third = (enmf.factorize(X, 3, loss=loss, random_state=0) for loss in (1, 1, 2))
+    same = text_of(Path(write(tmp_path / "r.html", [first, second])).read_text())
+    assert "All losses agree to a hundredth of a percent" in same
+    assert "How the losses fell" in same
+    assert "‖X‖" not in same
+    mixed = text_of(Path(write(tmp_path / "r.html", [first, third])).read_text())
+    assert "The results minimize different losses" in mixed
+    assert "How the" not in mixed

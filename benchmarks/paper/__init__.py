@@ -7,7 +7,19 @@ docs/paper.md. The paper's own figures are in figures.csv.
 """
 
 # ruff: noqa: F401, I001  (they register themselves, in the order of the page)
-from paper import contests, rotation, exact, phases, equivalence, ablation, features, completion, sparse, complexity
+from paper import (
+    contests,
+    rotation,
+    exact,
+    phases,
+    equivalence,
+    ablation,
+    features,
+    completion,
+    sparse,
+    complexity,
+    losses,
+)
 from paper.case import REPRODUCTIONS, Row, find
 from paper.claims import write_claims
 from paper.page import show, write_page

@@ -426,6 +426,23 @@ def complexity(rows: Rows) -> list[View]:
     ]
 
 
+def losses(rows: Rows) -> list[View]:
+    columns = (
+        "data",
+        "rank",
+        "beta",
+        "status",
+        "loss",
+        "explained",
+        "best_start",
+        "best_loss",
+        "ratio",
+        "seconds",
+        "best_seconds",
+    )
+    return [plain(rows, columns, "Loss from the exterior start, from the best of other starts, and their ratio")]
+
+
 VIEWS: dict[str, Callable[[Rows], list[View]]] = {
     "synthetic": lambda rows: contest(rows, "Table 1", "Table 3"),
     "real": lambda rows: contest(rows, "Table 2", "Table 4"),
@@ -446,4 +463,5 @@ VIEWS: dict[str, Callable[[Rows], list[View]]] = {
     "ablation": ablation,
     "reuters": reuters,
     "complexity": complexity,
+    "losses": losses,
 }

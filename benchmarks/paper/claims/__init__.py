@@ -5,8 +5,8 @@ the other. No sentence holds a figure (tests/test_paper.py looks), and each adap
 """
 
 # ruff: noqa: I001  (they register themselves, in the order of the document)
-from paper.claims import contests, geometry, method, large, downstream
+from paper.claims import contests, geometry, method, large, downstream, reach
 from paper.claims.claim import CLAIMS, judge
 from paper.claims.document import write_claims
 
-__all__ = ["CLAIMS", "contests", "downstream", "geometry", "judge", "large", "method", "write_claims"]
+__all__ = ["CLAIMS", "contests", "downstream", "geometry", "judge", "large", "method", "reach", "write_claims"]

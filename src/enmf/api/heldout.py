@@ -4,8 +4,14 @@ A tenth of the entries is hidden, the rest is completed (`enmf.complete`), and w
 
     held-out error = ||X - U Vᵀ|| / ||X||     over the hidden entries.
 
+Another loss is minimized over the visible entries and summed over the hidden ones, relative to rank 1:
+
+    held-out error = sum d(x | u . v) / sum d(x | u1 v1)
+
 A small ridge holds factors that few visible entries determine, and no estimate exceeds twice the largest visible entry
-of its row and column. Both affect only fits that would be worthless anyway: at the true rank neither is noticeable.
+of its row and column. For other losses none is below a hundredth of (row sum) (column sum) / (sum) of the visible
+entries either: a hidden entry whose estimate is zero would be infinitely bad. These affect only fits that would be
+worthless anyway: at the true rank none is noticeable.
 
 More components always fit the visible entries better, but the hidden ones only up to the true rank. Every fold hides
 different entries and starts at random, so that its components also show what recurs:
@@ -24,7 +30,7 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,7 +39,10 @@ import scipy.sparse as sp
 from enmf import parallel
 from enmf.api.request import Request, solve
 from enmf.geometry.equivalence import match
+from enmf.losses.base import Loss
+from enmf.losses.entries import divergence
 from enmf.matrix.base import Matrix, draw
+from enmf.problem.problem import FROBENIUS
 from enmf.problem.validation.factors import with_ridge
 from enmf.problem.validation.masks import check_masked_problem
 from enmf.run.stopping import Stopping
@@ -41,6 +50,7 @@ from enmf.run.stopping import Stopping
 HIDDEN = 0.1  # share of the entries that a fold hides (less with more than ten folds)
 RIDGE = 1e-3  # of the root mean square of the entries: it takes the same share of ||X|| off each component
 ABOVE = 2.0  # largest estimate, relative to the largest visible entry of its row and column
+BELOW = 0.01  # smallest estimate, relative to that from the sums of its row and column
 NEW_COMPONENTS = 0.5  # size of the components added to a warm start, relative to the existing ones
 LIMITS = Stopping(tol=1e-3, max_iter=200)
 SIDE_PER_RANK = 6  # a sample has at least this many rows and columns per component
@@ -66,19 +76,22 @@ class Hidden:
     values: np.ndarray
     weights: np.ndarray
     limits: np.ndarray  # upper limits of the estimates
+    floors: np.ndarray  # lower limits, for losses that are infinite at zero
 
 
 class HeldOut:
     """Folds of hidden entries of a sample of X; call `look` with increasing ranks."""
 
-    def __init__(self, X: Matrix, folds: int, side: int, seed: int) -> None:
-        self.folds, self.seed = folds, seed
+    def __init__(self, X: Matrix, folds: int, side: int, seed: int, loss: Loss = FROBENIUS) -> None:
+        self.folds, self.seed, self.loss = folds, seed, loss
         rng = np.random.default_rng([seed, 0])
         self.sample = draw_sample(X, side, rng)
         self.hidden = hide(self.sample, folds, rng)
         values = self.sample.data if sp.issparse(self.sample) else self.sample
         self.squared_norm = float(np.square(values, dtype=np.float64).sum())
-        self.ridge = RIDGE * math.sqrt(self.squared_norm / math.prod(self.sample.shape))
+        size = math.sqrt(self.squared_norm / math.prod(self.sample.shape))
+        self.ridge = RIDGE * size ** (loss.degree - 1.0) if size > 0 else 0.0
+        self.simplest: dict[int, float] = {}  # the loss of the hidden entries at rank 1, by fold
 
     def look(self, rank: int, before: list[Factors] | None, n_threads: int | None) -> Evidence:
         """Complete the sample at this rank in every fold; `before` are the factors of a smaller rank."""
@@ -94,6 +107,25 @@ class HeldOut:
         return Evidence([error for error, _ in found], float(np.mean(agreements)), factors)
 
     def _fold(self, rank: int, fold: int, before: Factors | None) -> tuple[float, Factors]:
+        hidden = self.hidden[fold]
+        U, V = self._complete(rank, fold, before)
+        estimates = np.minimum(_products(U, V, hidden), hidden.limits)
+        if self.loss.bounded:
+            squares = hidden.weights * (hidden.values - estimates) ** 2
+            error = math.sqrt(float(squares.sum()) / self.squared_norm) if self.squared_norm > 0 else 0.0
+            return error, (U, V)
+        if fold not in self.simplest:
+            one = np.minimum(_products(*self._complete(1, fold, None), hidden), hidden.limits)
+            self.simplest[fold] = self._loss(hidden, one)
+        whole = self.simplest[fold]
+        return self._loss(hidden, estimates) / whole if whole > 0 else 0.0, (U, V)
+
+    def _loss(self, hidden: Hidden, estimates: np.ndarray) -> float:
+        losses = divergence(hidden.values, np.maximum(estimates, hidden.floors), self.loss.degree)
+        return float(hidden.weights @ losses)
+
+    def _complete(self, rank: int, fold: int, before: Factors | None) -> Factors:
+        """Factors of the visible entries."""
         rng = np.random.default_rng([self.seed, rank, 1 + fold])
         hidden = self.hidden[fold]
         pattern = sp.csr_array((np.ones(len(hidden.rows), np.bool_), (hidden.rows, hidden.columns)), self.sample.shape)
@@ -106,11 +138,13 @@ class HeldOut:
             random_state=rng,
             n_threads=1,
         )
-        result = solve(with_ridge(masked, self.ridge, "entries"), rank, request)
-        estimates = np.einsum("ij,ij->i", result.U[hidden.rows], result.V[hidden.columns], dtype=np.float64)
-        squares = hidden.weights * (hidden.values - np.minimum(estimates, hidden.limits)) ** 2
-        error = math.sqrt(float(squares.sum()) / self.squared_norm) if self.squared_norm > 0 else 0.0
-        return error, (result.U, result.V)
+        problem = with_ridge(replace(masked, loss=self.loss), self.ridge, "entries")
+        result = solve(problem, rank, request)
+        return result.U, result.V
+
+
+def _products(U: np.ndarray, V: np.ndarray, hidden: Hidden) -> np.ndarray:
+    return np.einsum("ij,ij->i", U[hidden.rows], V[hidden.columns], dtype=np.float64)
 
 
 def sample_side(entries: int, largest_rank: int) -> int:
@@ -152,12 +186,12 @@ def hide(sample: Any, folds: int, rng: np.random.Generator) -> list[Hidden]:
         rows, columns = np.divmod(np.concatenate(parts), sample.shape[1])
         weight = np.repeat(weights, [len(part) for part in parts])
         values = np.asarray(sample[rows, columns], np.float64).ravel()
-        found.append(Hidden(rows, columns, values, weight, _limits(coo, rows, columns)))
+        found.append(Hidden(rows, columns, values, weight, *_limits(coo, rows, columns)))
     return found
 
 
-def _limits(coo: sp.coo_array, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Upper limits of the estimates.
+def _limits(coo: sp.coo_array, rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Upper and lower limits of the estimates.
 
     The largest entry of a row or column may be hidden: when estimates were limited to the second largest, a few such
     entries made most of the held-out error of nearly exact data, however well they were estimated.
@@ -165,10 +199,15 @@ def _limits(coo: sp.coo_array, rows: np.ndarray, columns: np.ndarray) -> np.ndar
     width = coo.shape[1]
     i, j = coo.coords
     visible = ~np.isin(i.astype(np.int64) * width + j, rows * width + columns)
-    largest = [np.zeros(length) for length in coo.shape]
-    for top, index in zip(largest, (i, j)):
-        np.maximum.at(top, index[visible], coo.data[visible])
-    return ABOVE * np.maximum(largest[0][rows], largest[1][columns])
+    values = coo.data[visible].astype(np.float64)
+    largest, sums = [], []
+    for index, length in zip((i, j), coo.shape):
+        largest.append(np.zeros(length))
+        np.maximum.at(largest[-1], index[visible], values)
+        total = np.bincount(index[visible], values, length)
+        sums.append(np.where(total > 0, total, total.mean()))  # an empty row counts as an average one
+    floors = BELOW / max(values.sum(), np.finfo(np.float64).tiny) * sums[0][rows] * sums[1][columns]
+    return ABOVE * np.maximum(largest[0][rows], largest[1][columns]), floors
 
 
 def _places_of_zeros(filled: np.ndarray, size: int, count: int, rng: np.random.Generator) -> np.ndarray:

@@ -8,6 +8,9 @@ stability           agreement of the components over folds and starts  (both in 
 
 The suggestion is the smallest rank whose held-out error exceeds the lowest one by no more than chance would: by at most
 one standard error of the differences, fold by fold, or a thousandth of what the lowest gains over the highest.
+
+Other losses than the Frobenius norm have no bound and need no SVD for it; loss and explained share take the place of
+bound and gap.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ from enmf.linalg.svd import truncated_svd
 from enmf.problem.problem import Problem
 from enmf.problem.validation.arrays import check_problem
 from enmf.problem.validation.factors import check_ranks
+from enmf.problem.validation.losses import with_loss
 from enmf.problem.validation.numbers import check_count, check_threads, make_rng, warn_outside
 from enmf.run.checks import check_limits
 from enmf.run.result import Result
@@ -58,12 +62,16 @@ class RankSelection:
     reason : str
         Why, in a sentence.
     table : DataFrame
-        One row per rank: bound, error, gap ((error - bound) / ||X||), relative_error, held_out, held_out_se (standard
-        error), stability, status and seconds. Errors and bounds have the unit of X, held-out errors are relative.
+        One row per rank: bound, error, gap ((error - bound) / ||X||), relative_error, loss, explained, held_out,
+        held_out_se (standard error), stability, status and seconds. Errors and bounds have the unit of X, held-out
+        errors are relative. For other losses than the Frobenius norm the error is sqrt(2 loss), the bound 0 and the gap
+        nan, since no bound is known; the held-out error is the loss of the hidden entries over that at rank 1.
     folds : DataFrame
         Held-out error, one row per rank, one column per fold.
     complete : bool
         False if the sweep was interrupted: the larger ranks are missing.
+    loss_name : str
+        What was minimized.
     """
 
     rank: int
@@ -71,34 +79,42 @@ class RankSelection:
     table: pandas.DataFrame = field(repr=False)
     folds: pandas.DataFrame = field(repr=False)
     complete: bool = True
+    loss_name: str = "frobenius"
 
     def to_dict(self) -> dict[str, object]:
         """Plain values, for JSON."""
         rows = [{"rank": int(rank), **row} for rank, row in zip(self.table.index, self.table.to_dict("records"))]
         held = self.folds.to_numpy().tolist()
         rows = [{**row, "folds": errors} for row, errors in zip(rows, held)]
-        return {"rank": self.rank, "reason": self.reason, "complete": self.complete, "table": rows}
+        about = {"rank": self.rank, "reason": self.reason, "complete": self.complete, "loss_name": self.loss_name}
+        return {**about, "table": rows}
 
     def plot(self, axes: Any = None) -> Any:
-        """Error and bound, held-out error, and stability against the rank; returns the three matplotlib axes."""
+        """Error and bound (or loss), held-out error and stability against the rank; returns three matplotlib axes."""
         from enmf.report.plots import plot_ranks
 
         return plot_ranks(self, axes)
 
     def __str__(self) -> str:
-        lines = [f"Rank {self.rank}. {self.reason}", "", "  " + HEADER]
+        lines = [f"Rank {self.rank}. {self.reason}", "", "  " + heading(self.loss_name == "frobenius")]
         for rank, row in self.table.iterrows():
             lines.append(("> " if rank == self.rank else "  ") + format_row(int(rank), row))
         return "\n".join(lines)
 
 
-HEADER = "rank       bound       error        gap   held-out           stability   seconds"
+def heading(bounded: bool = True) -> str:
+    """The line above those of `format_row`, for a loss with a bound or without one."""
+    own = "     bound       error        gap" if bounded else "            loss   explained"
+    return f"rank  {own}   held-out           stability   seconds"
 
 
 def format_row(rank: int, row: Any) -> str:
-    """One line below HEADER."""
+    """One line below the heading."""
+    own = f"{row['bound']:>10.5g}  {row['error']:>10.5g}  {100 * row['gap']:>7.3f} %"
+    if math.isnan(row["gap"]):
+        own = f"{row['loss']:>16.8g}  {round(100 * row['explained'], 3) + 0.0:>8.3f} %"
     return (
-        f"{rank:>4}  {row['bound']:>10.5g}  {row['error']:>10.5g}  {100 * row['gap']:>7.3f} %  "
+        f"{rank:>4}  {own}  "
         f"{100 * row['held_out']:>7.3f} ± {100 * row['held_out_se']:<6.3f} %  {row['stability']:>9.3f}  "
         f"{row['seconds']:>8.2f}"
     )
@@ -108,6 +124,7 @@ def select_rank(
     X: Any,
     ranks: Iterable[int],
     *,
+    loss: str | float = "frobenius",
     folds: int = 4,
     sample: int | None = 100_000,
     tol: float = 3e-3,
@@ -126,6 +143,9 @@ def select_rank(
         Nonnegative and complete, as for `enmf.factorize`.
     ranks : iterable of int
         Ranks to try, smaller than both dimensions of X.
+    loss : {"frobenius", "kullback-leibler", "itakura-saito"} or float
+        What is minimized, both on X and on the visible entries, see `enmf.factorize`. The held-out error of another
+        loss than the Frobenius norm is the loss of the hidden entries, relative to that of a fit of rank 1.
     folds : int
         Number of folds, at least 2; each hides different entries and starts at random.
     sample : int or None
@@ -157,7 +177,7 @@ def select_rank(
     >>> enmf.select_rank(X, range(2, 8)).rank
     4
     """
-    problem = check_problem(X)
+    problem = with_loss(check_problem(X), loss)
     wanted = check_ranks(ranks, problem.X)
     check_count("folds", folds, low=2)
     if sample is not None:
@@ -168,6 +188,7 @@ def select_rank(
     norm = math.sqrt(problem.X.squared_norm()) * problem.scale
     side = sample_side(n * m if sample is None else sample, wanted[-1])
     about = {"shape": [n, m], "norm of X": f"{norm:.6g}", "seed": seed, "folds": folds, "side of the sample": side}
+    about["loss"] = None if problem.loss.bounded else problem.loss.name  # files of earlier versions name none
     sweep = _Sweep(problem, wanted, folds, side, stopping, seed, options)
     saved = _Saved(checkpoint, about) if checkpoint is not None else None
     if saved is not None:
@@ -175,21 +196,24 @@ def select_rank(
     complete = sweep.run(check_threads(n_threads), callback, saved)
     rows = [row for row in sweep.rows if row["rank"] in wanted]
     table, held = _tables(rows)
-    rank, reason = suggest(held.index.to_numpy(), held.to_numpy(), table["stability"].to_numpy())
+    whole = "the size of the data" if problem.loss.bounded else "that at rank 1"
+    rank, reason = suggest(held.index.to_numpy(), held.to_numpy(), table["stability"].to_numpy(), whole)
     if not complete:
         warn_outside(f"the sweep was interrupted: ranks above {rows[-1]['rank']} are missing")
-    return RankSelection(rank, reason, table, held, complete)
+    return RankSelection(rank, reason, table, held, complete, problem.loss.name)
 
 
-def suggest(ranks: np.ndarray, errors: np.ndarray, stability: np.ndarray) -> tuple[int, str]:
-    """The rank and the reason, from held-out errors (one row per rank, one column per fold)."""
+def suggest(
+    ranks: np.ndarray, errors: np.ndarray, stability: np.ndarray, whole: str = "the size of the data"
+) -> tuple[int, str]:
+    """The rank and the reason, from held-out errors (one row per rank, one column per fold), as shares of the whole."""
     means = errors.mean(axis=1)
     lowest = int(np.argmin(means))
     differences = errors - errors[lowest]
     chance = differences.std(axis=1, ddof=1) / math.sqrt(errors.shape[1])
     near = differences.mean(axis=1) <= np.maximum(chance, NEGLIGIBLE * (means.max() - means.min()))
     chosen = int(np.argmax(near))
-    share = f"{100 * means[chosen]:.3g} % of the size of the data"
+    share = f"{100 * means[chosen]:.3g} % of {whole}"
     if chosen == lowest:
         reason = f"Entries that were hidden from the fits are predicted best at rank {ranks[chosen]} (error {share})"
     else:
@@ -231,8 +255,8 @@ class _Sweep:
             return True
         try:
             with parallel.limit(n_threads):
-                spectrum = self._spectrum(max(self.ranks))
-                held = HeldOut(self.problem.X, self.folds, self.side, self.seed)
+                spectrum = self._spectrum(max(self.ranks)) if self.problem.loss.bounded else None
+                held = HeldOut(self.problem.X, self.folds, self.side, self.seed, self.problem.loss)
                 for rank in todo:
                     row = self._rank(rank, spectrum, held, n_threads)
                     self.rows.append(row)
@@ -252,9 +276,9 @@ class _Sweep:
         X = self.problem.X
         return sharpen(X, truncated_svd(X, rank, rng=rng), rng=rng)
 
-    def _rank(self, rank: int, spectrum: Spectrum, held: HeldOut, n_threads: int | None) -> Row:
+    def _rank(self, rank: int, spectrum: Spectrum | None, held: HeldOut, n_threads: int | None) -> Row:
         began = time.perf_counter()
-        fit = self._fit(rank, spectrum.leading(rank))
+        fit = self._fit(rank, None if spectrum is None else spectrum.leading(rank))
         evidence = held.look(rank, self.factors, n_threads)
         self.factors = evidence.factors
         c = fit.certificate
@@ -262,8 +286,10 @@ class _Sweep:
             "rank": rank,
             "bound": c.lower_bound,
             "error": c.error,
-            "gap": c.gap,
+            "gap": c.gap if self.problem.loss.bounded else math.nan,
             "relative_error": c.relative_error,
+            "loss": c.loss,
+            "explained": c.explained,
             "held_out": float(np.mean(evidence.errors)),
             "held_out_se": float(np.std(evidence.errors, ddof=1) / math.sqrt(len(evidence.errors))),
             "stability": evidence.stability,
@@ -272,7 +298,7 @@ class _Sweep:
             "folds": evidence.errors,
         }
 
-    def _fit(self, rank: int, spectrum: Spectrum) -> Result:
+    def _fit(self, rank: int, spectrum: Spectrum | None) -> Result:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the status column reports it
             seed = np.random.default_rng([self.seed, rank])

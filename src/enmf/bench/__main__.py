@@ -1,6 +1,7 @@
 """Run a protocol, or show a table that has been made.
 
 python -m enmf.bench equal-time --data digits --rank 10 --methods hals e-hals --out digits.csv
+python -m enmf.bench equal-time --data digits --rank 10 --methods e-hals sklearn-mu --loss kullback-leibler
 python -m enmf.bench equal-error --data verb --rank 20 --methods all --starts nine --out verb.csv
 python -m enmf.bench show verb.csv
 
@@ -13,6 +14,7 @@ import sys
 from collections.abc import Callable, Collection
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -23,9 +25,13 @@ from enmf.api.registry import STARTS, methods
 from enmf.bench import outside
 from enmf.bench.data import matrix
 from enmf.bench.protocols import NINE_STARTS, PROTOCOLS, Setting, count_runs
-from enmf.bench.table import Summary, Table, summarize
+from enmf.bench.table import Summary, Table, in_losses, summarize
 from enmf.datasets import DataFolderMissing
-from enmf.io.reading import option
+from enmf.io.reading import option, parse_loss
+from enmf.losses.base import Loss
+from enmf.problem.problem import FROBENIUS
+from enmf.problem.validation.arrays import check_problem
+from enmf.problem.validation.losses import check_loss
 
 app = typer.Typer(
     help=(__doc__ or "").replace("\n\n", "\n\n\b\n", 1),
@@ -67,14 +73,22 @@ def _several(metavar: str, help: str) -> Any:
     return option(f"{metavar} [{metavar} ...]", help)
 
 
-def opponents(names: list[str]) -> tuple[str, ...]:
-    """Method names; "all" stands for every method of ours and every library that is installed."""
-    known = (*methods()[1:], *outside.names())
-    chosen = known if names == ["all"] else tuple(names)
+def opponents(names: list[str], loss: Loss = FROBENIUS) -> tuple[str, ...]:
+    """Method names; "all" stands for every method of ours and every installed library that minimizes the loss."""
+    known = (*DESCENTS, *outside.names())
+    chosen = tuple(names)
+    if names == ["all"]:
+        chosen = tuple(name for name in known if _minimizes(name, loss))
     unknown = [name for name in chosen if name not in known]
     if unknown:
         raise typer.BadParameter(f"unknown method {', '.join(unknown)}; known are {', '.join(known)}")
     return chosen
+
+
+def _minimizes(name: str, loss: Loss) -> bool:
+    if name not in DESCENTS:
+        return outside.takes(name, loss.degree)
+    return DESCENTS[name].needs <= loss.offers(check_problem(np.ones((2, 2))).X)
 
 
 def _starts(names: list[str]) -> tuple[str, ...]:
@@ -96,11 +110,17 @@ def _command(protocol: str) -> Callable[..., None]:
         threads: Annotated[int | None, option("N", "threads of everybody  [default: all]")] = None,
         tol: Annotated[float, option("TOL", "KKT residual of a run that has converged")] = Setting.tol,
         patience: Annotated[float, option("N", "equal error: times eNMF's time")] = Setting.patience,
+        loss: Annotated[str, option("NAME", "loss of everybody: a name, or beta from 0 to 2")] = "frobenius",
         out: Annotated[str | None, option("FILE", "CSV file; rows it has already are not made again")] = None,
     ) -> None:
         """Run the protocol on every matrix with every rank; one row per run."""
         table = Table(out)
-        given = (opponents(methods or ["all"]), _starts(starts or ["nine"]), repeats, threads, tol, patience)
+        try:
+            wanted = check_loss(parse_loss(loss), "--loss")
+        except ValueError as problem:
+            raise typer.BadParameter(str(problem)) from None
+        chosen = opponents(methods or ["all"], wanted)
+        given = (chosen, _starts(starts or ["nine"]), repeats, threads, tol, patience, wanted.name)
         try:
             matrices = {name: matrix(name) for name in data}
         except DataFolderMissing as reason:
@@ -129,8 +149,8 @@ def run_settings(protocol: str, settings: list[Setting], table: Table) -> None:
         for setting in settings:
             words = f"{protocol} {setting.data} r={setting.rank}"
             task = progress.add_task(words, total=count_runs(setting))
-            same = (protocol, setting.data, setting.rank)
-            progress.advance(task, sum((row.protocol, row.data, row.rank) == same for row in table.rows))
+            same = (protocol, setting.data, setting.rank, check_loss(setting.loss).name)
+            progress.advance(task, sum((row.protocol, row.data, row.rank, row.loss) == same for row in table.rows))
             for row in PROTOCOLS[protocol](setting, table):
                 progress.update(task, advance=1, description=f"{words} {row.method} {row.start}")
 
@@ -151,15 +171,19 @@ COLUMNS = {  # heading: how a line of the summary is shown there; text is on the
 
 
 def print_summary(table: Table, console: Console | None = None) -> None:
-    groups: dict[tuple[str, str, int], list[Summary]] = {}
+    groups: dict[tuple[str, str, int, str], list[Summary]] = {}
     for line in summarize(table.rows):
-        groups.setdefault((line.protocol, line.data, line.rank), []).append(line)
-    for (protocol, data, rank), lines in groups.items():
-        shown = RichTable(title=f"{protocol}: {data}, rank {rank}", title_justify="left")
-        for heading, form in COLUMNS.items():
+        groups.setdefault((line.protocol, line.data, line.rank, line.loss), []).append(line)
+    for (protocol, data, rank, loss), lines in groups.items():
+        title, columns = f"{protocol}: {data}, rank {rank}", COLUMNS
+        if loss != "frobenius":  # in its own terms; no bound is known
+            title, lines = f"{title}, loss {loss}", [in_losses(line) for line in lines]
+            columns = {name.replace("error", "loss"): form for name, form in COLUMNS.items() if "bound" not in name}
+        shown = RichTable(title=title, title_justify="left")
+        for heading, form in columns.items():
             shown.add_column(heading, justify="right" if ":" in form else "left")
         for line in sorted(lines, key=lambda line: (line.best_error, line.seconds)):
-            shown.add_row(*(form.format(line) for form in COLUMNS.values()))
+            shown.add_row(*(form.format(line) for form in columns.values()))
         (console or Console()).print(shown)
 
 

@@ -17,15 +17,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-Advance = Callable[[Any, np.ndarray, np.ndarray, int], tuple[np.ndarray, np.ndarray]]
+Advance = Callable[..., tuple[np.ndarray, np.ndarray]]
+ANY_BETA = ("sklearn-mu",)  # these take a beta; the others minimize the Frobenius norm
 
 
-def _sklearn(X: Any, W: np.ndarray, H: np.ndarray, iterations: int, solver: str) -> tuple[np.ndarray, np.ndarray]:
+def _sklearn(
+    X: Any, W: np.ndarray, H: np.ndarray, iterations: int, beta: float = 2.0, *, solver: str
+) -> tuple[np.ndarray, np.ndarray]:
     from sklearn.decomposition import non_negative_factorization
 
-    W, H, _ = non_negative_factorization(
-        X, W, H, n_components=W.shape[1], init="custom", solver=solver, tol=0.0, max_iter=iterations
-    )
+    options = {"init": "custom", "solver": solver, "beta_loss": beta, "tol": 0.0, "max_iter": iterations}
+    W, H, _ = non_negative_factorization(X, W, H, n_components=W.shape[1], **options)
     return W, H
 
 
@@ -87,11 +89,20 @@ def names() -> list[str]:
     return [name for name, (package, _, _) in _KNOWN.items() if importlib.util.find_spec(package) is not None]
 
 
-def advance(name: str, X: Any, W: np.ndarray, H: np.ndarray, iterations: int) -> tuple[np.ndarray, np.ndarray]:
-    """Some iterations of an opponent from (W, H)."""
+def takes(name: str, beta: float) -> bool:
+    """Whether an opponent minimizes this beta divergence."""
+    return beta == 2.0 or name in ANY_BETA
+
+
+def advance(
+    name: str, X: Any, W: np.ndarray, H: np.ndarray, iterations: int, beta: float = 2.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Some iterations of an opponent from (W, H), for this beta divergence."""
     _, takes_sparse, function = _KNOWN[name]
     if sp.issparse(X) and not takes_sparse:
         raise TypeError(f"{name} does not take sparse matrices")
+    if not takes(name, beta):
+        raise TypeError(f"{name} minimizes the Frobenius norm only; {', '.join(ANY_BETA)} takes other losses")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return function(X, W, H, iterations)
+        return function(X, W, H, iterations, beta) if name in ANY_BETA else function(X, W, H, iterations)

@@ -28,6 +28,7 @@ from enmf.linalg.svd import truncated_svd
 from enmf.problem.problem import Problem
 from enmf.problem.state import State
 from enmf.problem.validation.arrays import check_problem
+from enmf.problem.validation.losses import with_loss
 from enmf.problem.validation.numbers import make_rng
 from enmf.run.monitor import Progress
 from enmf.run.result import Result
@@ -67,15 +68,17 @@ class Goal:
 
 
 def bound_of(problem: Problem, rank: int) -> float:
-    """The Eckart-Young bound, in the units of the user's X."""
+    """The Eckart-Young bound, in the units of the user's X; 0 for a loss that has none."""
+    if not problem.loss.has_bound(problem.X):
+        return 0.0
     rng = make_rng(0)
     return sharpen(problem.X, truncated_svd(problem.X, rank, rng=rng), rng=rng).lower_bound(rank) * problem.scale
 
 
 def measure(problem: Problem, U: np.ndarray, V: np.ndarray) -> tuple[float, float]:
-    """Error, in the units of the user's X, and KKT residual."""
+    """Error, in the user's units, and KKT residual."""
     state = State(problem, U, V)
-    return state.error() * problem.scale, state.kkt()
+    return state.error() * problem.units.error(problem.loss), state.kkt()
 
 
 def run_to(problem: Problem, rank: int, case: Case, goal: Goal | None = None, tol: float = TOL, **more: Any) -> Result:
@@ -112,6 +115,7 @@ class Setting:
     threads: int | None = None
     tol: float = TOL
     patience: float = 20.0  # equal error: times eNMF's time until an opponent is given up
+    loss: str | float = "frobenius"  # of everybody
 
 
 def equal_time(setting: Setting, table: Table) -> Iterator[Row]:
@@ -157,7 +161,8 @@ class _Contest:
     bound: float
 
     def key(self, case: Case) -> tuple[Any, ...]:
-        return (self.protocol, self.setting.data, self.setting.rank, case.method, case.start, case.repeat)
+        own = self.protocol, self.setting.data, self.setting.rank, self.problem.loss.name
+        return (*own, case.method, case.start, case.repeat)
 
     def row(self, case: Case, run: Run, reference: Row | None) -> Row:
         """The row of a run; without a reference it is the reference."""
@@ -173,12 +178,13 @@ class _Contest:
             ratio=run.error / self.bound if self.bound > 0 else math.inf,
             reference_seconds=(reference or run).seconds,
             reference_error=(reference or run).error,
+            loss=self.problem.loss.name,
             **made,
         )
 
 
 def _compare(protocol: str, setting: Setting, table: Table) -> Iterator[Row]:
-    problem = check_problem(setting.X)
+    problem = with_loss(check_problem(setting.X), setting.loss)
     with parallel.limit(setting.threads) as threads:
         contest = _Contest(protocol, setting, problem, threads, bound_of(problem, setting.rank))
         warm_up(problem, setting)
@@ -222,7 +228,7 @@ def run_outside(problem: Problem, setting: Setting, case: Case, goal: Goal) -> R
         while True:
             began = time.perf_counter()
             with parallel.blas_threads():
-                W, H = outside.advance(case.method, raw, W, H, chunk)
+                W, H = outside.advance(case.method, raw, W, H, chunk, problem.loss.degree)
             spent += time.perf_counter() - began
             iterations += chunk
             error, kkt = measure(problem, np.maximum(W, 0), np.maximum(H.T, 0))
@@ -249,7 +255,7 @@ def _outside_status(error: float, kkt: float, spent: float, stale: int, goal: Go
 
 def warm_up(problem: Problem, setting: Setting) -> None:
     """Run everything once on a corner of X, before any clock starts: no import falls into a measurement."""
-    corner = check_problem(problem.X.raw()[:60, :60])
+    corner = replace(check_problem(problem.X.raw()[:60, :60]), loss=problem.loss)
     if corner.X.squared_norm() == 0.0:
         return
     small = Setting(setting.data, None, 2, (), threads=setting.threads, tol=0.0)

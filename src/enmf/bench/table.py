@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-KEY = ("protocol", "data", "rank", "method", "start", "repeat")  # what tells one run from another
+KEY = ("protocol", "data", "rank", "loss", "method", "start", "repeat")  # what tells one run from another
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,12 @@ class Row:
     seconds: float
     passes: int
     iterations: int
-    error: float
-    ratio: float  # error / Eckart-Young bound
+    error: float  # ||X - U Vᵀ||, or sqrt(2 loss)
+    ratio: float  # error / Eckart-Young bound; infinite for other losses, which have none
     kkt: float
     reference_seconds: float  # of eNMF in the same repeat
     reference_error: float
+    loss: str = "frobenius"
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -51,6 +52,8 @@ class Table:
         self.frame = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in TYPES.items()})
         if self.path is not None and self.path.exists():
             self.frame = pd.read_csv(self.path, dtype=TYPES)
+            if "loss" not in self.frame:  # a table of an earlier version
+                self.frame["loss"] = "frobenius"
 
     @property
     def rows(self) -> list[Row]:
@@ -68,6 +71,8 @@ class Table:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
         form = {"float_format": "%.10g", "na_rep": "nan", "lineterminator": "\r\n"}
+        if self.path.exists():  # in the columns that the file has
+            line = line[pd.read_csv(self.path, nrows=0).columns]
         line.to_csv(self.path, mode="a", header=not self.path.exists(), index=False, **form)
 
 
@@ -86,6 +91,7 @@ class Summary:
     protocol: str
     data: str
     rank: int
+    loss: str
     method: str
     best_error: float
     median_error: float
@@ -100,15 +106,21 @@ class Summary:
     starts: int
 
 
+def in_losses(line: Summary) -> Summary:
+    """The same with losses in place of errors, which are square roots of twice the loss."""
+    losses = {name: 0.5 * getattr(line, name) ** 2 for name in ("best_error", "median_error", "worst_error")}
+    return replace(line, **losses, error_ratio=line.error_ratio**2)
+
+
 def summarize(rows: Iterable[Row]) -> list[Summary]:
     """Best, median and worst over the starts. The best has the smallest error or, at equal error, the least time."""
     frame = _frame(rows)
     frame["time_ratio"] = frame["seconds"] / frame["reference_seconds"]
-    groups = frame.groupby(["protocol", "data", "rank", "method"], sort=False)
+    groups = frame.groupby(["protocol", "data", "rank", "loss", "method"], sort=False)
     return [_summary(key, group) for key, group in groups]
 
 
-def _summary(key: tuple[str, str, int, str], group: pd.DataFrame) -> Summary:
+def _summary(key: tuple[str, str, int, str, str], group: pd.DataFrame) -> Summary:
     starts = group.groupby("start", sort=False)
     middle = starts[["error", "seconds", "time_ratio", "ratio", "kkt"]].median()  # over repeats
     away, rank = False, middle["error"]

@@ -55,7 +55,8 @@ class Certificate:
     tol : float
         Tolerance behind `stationary`.
     components : tuple of Component
-        One entry per component: norm, share of ||X||², dead or duplicate; `report()` prints them.
+        One entry per component: norm, share of ||X||² (other losses: of the sum of m^beta over the entries m of U Vᵀ),
+        dead or duplicate; `report()` prints them.
     uniqueness : Uniqueness
         Whether the factors are the only nonnegative ones with their product, up to order and scale: "unique",
         "not unique" or "unknown", and the reason (the theorems are in `enmf.certificate.uniqueness`).
@@ -131,7 +132,8 @@ class Certificate:
 
     def report(self) -> str:
         """The certificate and one line per component."""
-        return f"{self}\n\n{component_table(self.components)}"
+        whole = "||X||²" if self.block_gap is None else "U Vᵀ"
+        return f"{self}\n\n{component_table(self.components, whole)}"
 
     @property
     def bounded(self) -> bool:

@@ -56,9 +56,9 @@ def counted(indices: Iterable[int]) -> str:
     return ", ".join(str(index + 1) for index in indices)
 
 
-def component_table(components: Iterable[Component]) -> str:
-    """The components as lines of text."""
-    lines = ["component        norm   share of ||X||²"]
+def component_table(components: Iterable[Component], whole: str = "||X||²") -> str:
+    """The components as lines of text, with their shares of the whole."""
+    lines = [f"component        norm   {f'share of {whole}':>15}"]
     for c in components:
         note = "dead" if c.dead else f"duplicate of {counted([c.duplicate_of])}" if c.duplicate_of is not None else ""
         lines.append(f"{counted([c.index]):>9}  {c.norm:>10.4g}  {100 * c.share:>14.3f} %   {note}".rstrip())

@@ -21,6 +21,7 @@ from enmf.cli.options import (
     Force,
     Json,
     LargeData,
+    Loss,
     Quiet,
     Rank,
     Report,
@@ -29,6 +30,7 @@ from enmf.cli.options import (
     Threads,
     given,
     grouped,
+    loss_given,
 )
 from enmf.cli.outputs import (
     Outputs,
@@ -41,7 +43,7 @@ from enmf.cli.outputs import (
     watched,
 )
 from enmf.io.messages import InputProblem, say
-from enmf.io.reading import Reading, option
+from enmf.io.reading import Reading, option, parse_loss
 
 app = typer.Typer(
     cls=Guarded,
@@ -61,6 +63,9 @@ Exit codes: 0 done, 2 bad input, 3 not converged, 130 interrupted, 143
 terminated. With the last three, the factors reached so far are written.
 `enmf --install-completion` sets up shell completion.""",
 )
+
+
+FILE_LOSS = "{}  [default: that of the file, else frobenius]"
 
 
 def _version(wanted: bool) -> None:
@@ -87,6 +92,7 @@ def enmf_(
 Examples
   enmf factorize spectra.csv --rank 10
   enmf factorize counts.mtx.gz --rank 20 --column-names genes.txt --tables csv
+  enmf factorize counts.mtx.gz --rank 20 --loss kullback-leibler
   cat table.csv | enmf factorize - --rank 5 --out table.npz
   enmf factorize large.npy --rank 20 --memory-limit 2GB --checkpoint run1
   enmf factorize parts --rank 20 --scheduler tcp://head:8786""",
@@ -180,6 +186,7 @@ def certify(
     data: Data,
     factors: Annotated[str, Argument(metavar="FACTORS", help="npz file with U and V, or W and H", show_default=False)],
     *,
+    loss: Annotated[str | None, option("NAME", FILE_LOSS.format("the loss that the factors minimize"))] = None,
     tol: Annotated[
         float | None, option("TOL", f"KKT residual up to which the factors count as stationary{DEFAULT}")
     ] = None,
@@ -194,7 +201,7 @@ def certify(
     found, _, _ = results.load_result(factors)
     U, V = found if isinstance(found, tuple) else (found.U, found.V)
     with working_on(table):
-        certificate = work(table.values, U, V, **given(tol=tol))
+        certificate = work(table.values, U, V, loss=_loss_of(loss, found), **given(tol=tol))
     print(results.to_json(certificate.to_dict()) if json else certificate.report())
 
 
@@ -217,6 +224,7 @@ def rank(
     sample: Annotated[
         int | None, option("N", f"number of entries that held-out errors are measured on, 0 for all{DEFAULT}")
     ] = None,
+    loss: Loss = None,
     tol: Annotated[
         float | None, option("TOL", f"KKT residual at which the fit of a rank has converged{DEFAULT}")
     ] = None,
@@ -238,13 +246,13 @@ def rank(
     check_not_inputs(checkpoint, [*inputs, out, plot])
     wanted = None if ranks is None else parse_ranks(ranks)
     check_rank_files(out, plot)
-    from enmf.api.rank import HEADER, format_row, select_rank
+    from enmf.api.rank import format_row, heading, select_rank
     from enmf.io.results import to_json
 
     table = read_table(data, reading, quiet or json)
     show = print if watched(quiet) else lambda *_, **__: None
-    show(HEADER, file=sys.stderr)
-    more = {**given(folds=folds, tol=tol), **({} if sample is None else {"sample": sample or None})}
+    show(heading(loss is None or parse_loss(loss) in ("frobenius", 2.0)), file=sys.stderr)
+    more = {**loss_given(loss), **given(folds=folds, tol=tol), **({} if sample is None else {"sample": sample or None})}
     with working_on(table):
         found = select_rank(
             table.values,
@@ -279,6 +287,7 @@ def compare(
     ],
     *,
     data: Annotated[str | None, option("DATA", "the data, for the errors of both")] = None,
+    loss: Annotated[str | None, option("NAME", FILE_LOSS.format("what errors are measured by"))] = None,
     json: Json = False,
     report: Report = None,
     force: Force = False,
@@ -300,7 +309,8 @@ def compare(
     table = read_table(data, reading, json) if data is not None else None
     with working_on(table) if table is not None else contextlib.nullcontext():
         X = None if table is None else table.values
-        pairs = [(factors[0], name, work(found[0], other, X)) for name, other in zip(factors[1:], found[1:])]
+        by = _loss_of(loss, found[0])
+        pairs = [(factors[0], name, work(found[0], other, X, loss=by)) for name, other in zip(factors[1:], found[1:])]
     if report is not None:
         from enmf.report import write
 
@@ -342,12 +352,14 @@ def info(json: Json = False) -> None:
     import enmf
     from enmf.api.registry import completion_methods
     from enmf.io import results, tables
+    from enmf.problem.validation.losses import LOSSES
 
     facts: dict[str, Any] = {
         **versions(),
         "threads": os.cpu_count(),
         "methods": enmf.methods(),
         "starts": enmf.initializations(),
+        "losses": [*LOSSES, "beta from 0 to 2"],
         "completion methods": completion_methods(),
         "formats": [*tables.READERS, tables.TEN_X],
         "factorize defaults": _defaults(enmf.factorize, "method", "tol", "max_iter"),
@@ -360,6 +372,12 @@ def info(json: Json = False) -> None:
         return
     for name, value in facts.items():
         print(f"{name:<20} {', '.join(value) if isinstance(value, list) else value}")
+
+
+def _loss_of(given: str | None, found: Any) -> str | float:
+    """The loss that was asked for, else that of the file of factors."""
+    own = "frobenius" if isinstance(found, tuple) else found.certificate.loss_name
+    return parse_loss(given) if given is not None else own
 
 
 def _defaults(work: Any, *names: str) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, get_origin
 
 from typer import Argument, Option
 
-from enmf.io.reading import option
+from enmf.io.reading import option, parse_loss
 
 Command = Callable[..., None]
 DEFAULT = "  [default: see `enmf info`]"
@@ -26,6 +26,10 @@ LargeData = Annotated[str, Argument(metavar="DATA", show_default=False, help=FOR
 Rank = Annotated[int, Option("--rank", "-r", metavar="N", min=1, help="number of components", show_default=False)]
 Seed = Annotated[int, option("N", "random seed; the same seed gives the same result")]
 Threads = Annotated[int | None, option("N", "number of threads  [default: all]", min=1)]
+Loss = Annotated[
+    str | None,
+    option("NAME", "frobenius, kullback-leibler (counts), itakura-saito (power spectra), or beta from 0 to 2"),
+]
 Report = Annotated[str | None, option("FILE", "HTML page that shows the result")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="print nothing but problems")]
 Force = Annotated[bool, Option("--force", help="replace existing files, but never an input")]
@@ -34,8 +38,9 @@ Json = Annotated[bool, Option("--json", help="print JSON")]
 
 @dataclass(frozen=True)
 class Solving:
-    """Limits, seed and threads of a run."""
+    """Loss, limits, seed and threads of a run."""
 
+    loss: Loss = None
     tol: Annotated[float | None, option("TOL", f"KKT residual at which the run has converged{DEFAULT}")] = None
     max_iter: Annotated[int | None, option("N", f"maximum number of descent iterations{DEFAULT}")] = None
     time_limit: Annotated[
@@ -47,7 +52,12 @@ class Solving:
     def arguments(self) -> dict[str, Any]:
         """Arguments of `enmf.factorize` and `enmf.complete`."""
         limits = given(tol=self.tol, max_iter=self.max_iter, time_limit=self.time_limit)
-        return {**limits, "random_state": self.seed, "n_threads": self.threads}
+        return {**limits, **loss_given(self.loss), "random_state": self.seed, "n_threads": self.threads}
+
+
+def loss_given(text: str | None) -> dict[str, Any]:
+    """The argument `loss`, if it was given."""
+    return {} if text is None else {"loss": parse_loss(text)}
 
 
 def given(**options: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ Positive scaling keeps signs: rotation and feasibility work on the scaled matrix
 scaled back. Other powers p are candidates too; the pair with the smallest loss after a few steps goes on. For beta < 1
 the loss is not even convex in one factor, its minima lie some percent apart, and only a longer trial tells them apart:
 random starts take part, on a sample of the rows (or columns) of a large X. Where entries are missing, the start is that
-of least squares.
+of least squares, with a ridge that is as strong there: x^(2 - beta) times as large, x being the mean entry.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.factor import fortran
 from enmf.matrix.scaled import ScaledMatrix
 from enmf.matrix.sweeps import Sweep
-from enmf.problem.problem import FROBENIUS, NO_PENALTY, Problem
+from enmf.problem.problem import FROBENIUS, NO_PENALTY, Penalty, Problem, SidePenalty
 from enmf.problem.state import State
 from enmf.run.loop import Stage, run_stage
 from enmf.run.options import Start
@@ -91,7 +91,7 @@ class BorrowedStart(Start):
         X = problem.X
         rows, columns = (_relative(X.sums(side)) for side in (0, 1))
         scaled = ScaledMatrix(X, rows**-power, columns**-power) if power > 0 else X
-        squares = Problem(scaled, FROBENIUS, NO_PENALTY if X.complete else problem.penalty)
+        squares = Problem(scaled, FROBENIUS, NO_PENALTY if X.complete else _for_squares(problem))
         assert self.options is not None
         found = []
         for _ in range(DRAWS if power > 0 else 1):
@@ -117,6 +117,14 @@ def _sample(X: Matrix, side: int, rank: int, rng: np.random.Generator) -> Matrix
         return X
     index = np.sort(rng.choice(X.shape[side], count, replace=False))
     return DenseMatrix(np.ascontiguousarray(X.raw().take(index, axis=side)))
+
+
+def _for_squares(problem: Problem) -> Penalty:
+    """The penalty of least squares that is as strong as that of the problem."""
+    X, sides = problem.X, (problem.penalty.U, problem.penalty.V)
+    mean = float(X.sums(0).sum()) / max(float(X.totals(0).sum()), np.finfo(float).tiny)
+    unit = mean ** (2.0 - problem.loss.degree)
+    return Penalty(*(SidePenalty(side.l1 * unit, side.l2 * unit) for side in sides))
 
 
 def _relative(sums: np.ndarray) -> np.ndarray:

@@ -22,9 +22,11 @@ from scipy.optimize import linear_sum_assignment
 from enmf import parallel
 from enmf.certificate.words import EXACT, TOL, effective_tol
 from enmf.geometry.exact.relation import Transform, transform_between
+from enmf.problem.problem import Problem
 from enmf.problem.state import State
 from enmf.problem.validation.arrays import check_problem
 from enmf.problem.validation.factors import check_pair, check_same_sides
+from enmf.problem.validation.losses import with_loss
 from enmf.problem.validation.numbers import check_number
 
 TOLERANCE = 0.05  # the paper's epsilon
@@ -155,7 +157,7 @@ class Comparison:
         return "\n".join(["Comparison", *(f"  {name:<{width}}  {value}" for name, value in rows)])
 
 
-def compare(A: Any, B: Any, X: Any = None, *, tol: float = TOLERANCE) -> Comparison:
+def compare(A: Any, B: Any, X: Any = None, *, loss: str | float = "frobenius", tol: float = TOLERANCE) -> Comparison:
     """Are two solutions the same up to order, scale or rotation of their components?
 
     Parameters
@@ -165,6 +167,9 @@ def compare(A: Any, B: Any, X: Any = None, *, tol: float = TOLERANCE) -> Compari
     X : array-like or sparse matrix, optional
         The data: needed for the errors and to decide whether B has converged, and for fitted estimators, whose W is
         `transform(X)`.
+    loss : {"frobenius", "kullback-leibler", "itakura-saito"} or float
+        What errors and stationarity with X refer to; the error of another loss than the Frobenius norm is
+        sqrt(2 loss). Other losses need nonnegative factors.
     tol : float
         A column has converged when its cosine with its partner is at least 1 - tol.
 
@@ -176,7 +181,7 @@ def compare(A: Any, B: Any, X: Any = None, *, tol: float = TOLERANCE) -> Compari
         "E"   equivalent: all columns of both factors have converged to their partners under one joint matching, or the
               products agree to 1e-3 and the factors differ by a rotation, U_b = U_a S R with S diagonal and R
               orthogonal, or the same from B to A (the paper's definition, section 5.4); and, with X, the errors
-              differ by at most 1e-4 ||X||.
+              differ by at most 1e-4 ||X|| (other losses: 1e-4 of the square root of twice the sum of x^beta).
         "TE"  tending: not E, at least half of the columns of both factors have converged, and, with X, B is not a
               stationary point: it is still on its way.
         "NE"  not equivalent: everything else. In particular, two different minima, however many components they share,
@@ -201,7 +206,7 @@ def compare(A: Any, B: Any, X: Any = None, *, tol: float = TOLERANCE) -> Compari
     if difference <= SAME_PRODUCT and Ua.shape[1] == Ub.shape[1]:
         transform = transform_between(Ua, Va, Ub, Vb)
     relation = _name(transform, matching) if difference <= SAME_PRODUCT else "none"
-    against_X = _Measured() if X is None else _measure(X, (Ua, Va), (Ub, Vb))
+    against_X = _Measured() if X is None else _measure(X, loss, (Ua, Va), (Ub, Vb))
     return Comparison(
         verdict=_verdict(matching, relation, against_X),
         share_U=matching.share_U,
@@ -316,24 +321,37 @@ class _Measured:
     stationary_b: bool | None = None
 
 
-def _measure(X: Any, A: tuple[np.ndarray, np.ndarray], B: tuple[np.ndarray, np.ndarray]) -> _Measured:
-    problem = check_problem(X, np.float64)
+def _measure(
+    X: Any, loss: str | float, A: tuple[np.ndarray, np.ndarray], B: tuple[np.ndarray, np.ndarray]
+) -> _Measured:
+    problem = with_loss(check_problem(X, np.float64), loss)
     n, m = problem.X.shape
     check_same_sides((np.empty((n, 1)), np.empty((m, 1))), A)
     root = math.sqrt(problem.scale)
+    signs = [name for name, pair in zip("AB", (A, B)) if min(F.min() for F in pair) < 0]
+    if signs and not problem.loss.bounded:
+        raise ValueError(
+            f"{signs[0]} has negative entries, for which the loss {problem.loss.name!r} is not defined: use 'frobenius'"
+        )
     with parallel.limit(None):
-        errors = [math.sqrt(problem.X.squared_residual(U / root, V / root)) for U, V in (A, B)]
-        nonnegative = B[0].min() >= 0 and B[1].min() >= 0
+        errors = [_error(problem, U / root, V / root) for U, V in (A, B)]
+        nonnegative = "B" not in signs
         kkt = State(problem, B[0] / root, B[1] / root).kkt() if nonnegative else math.inf
-    whole = math.sqrt(problem.X.squared_norm())
+    whole, unit = problem.loss.whole(problem.X), problem.units.error(problem.loss)
     exact = errors[1] <= EXACT * whole  # if X is zero, the only stationary point
     stationary = exact or (whole > 0 and kkt <= effective_tol(TOL, errors[1], whole))
     return _Measured(
-        error_a=errors[0] * problem.scale,
-        error_b=errors[1] * problem.scale,
+        error_a=errors[0] * unit,
+        error_b=errors[1] * unit,
         same_error=abs(errors[1] - errors[0]) <= SAME_ERROR * whole,
         stationary_b=stationary if nonnegative else None,
     )
+
+
+def _error(problem: Problem, U: np.ndarray, V: np.ndarray) -> float:
+    if problem.loss.bounded:  # factors may have negative entries
+        return math.sqrt(problem.X.squared_residual(U, V))
+    return State(problem, U, V).accurate_error()
 
 
 def _verdict(matching: Matching, relation: str, against_X: _Measured) -> str:

@@ -34,3 +34,11 @@ class Reading:
     row_names: Annotated[str | None, option("FILE", "text file with the row names, one per line")] = None
     column_names: Annotated[str | None, option("FILE", "text file with the column names, one per line")] = None
     triplets: bool = False  # lines of row, column, value: the option of one command only
+
+
+def parse_loss(text: str) -> str | float:
+    """The name of a loss, or its beta as a number; the library judges both."""
+    try:
+        return float(text)
+    except ValueError:
+        return text

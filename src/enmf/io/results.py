@@ -67,10 +67,16 @@ def _result(U: np.ndarray, V: np.ndarray, rows: Names, columns: Names, about: di
     c = about["certificate"]
     c = {key: math.inf if value is None and key in ("ratio", "kkt") else value for key, value in c.items()}
     parts = tuple(Component(**part) for part in c.pop("components"))
+    c |= {key: math.nan for key in ("loss", "explained") if c.get(key, 0.0) is None}
+    gaps = c.pop("block_gap", None)
     unique = c.pop("uniqueness")
     dead = tuple(c.pop("dead_components"))
     certificate = Certificate(
-        **c, components=parts, dead_components=dead, uniqueness=Uniqueness(**unique) if unique else None
+        **c,
+        components=parts,
+        dead_components=dead,
+        uniqueness=Uniqueness(**unique) if unique else None,
+        block_gap=None if gaps is None else tuple(math.nan if gap is None else gap for gap in gaps),  # type: ignore[arg-type]
     )
     trace = Trace(TraceRow._make(math.nan if value is None else value for value in row) for row in about["trace"])
     phases = {name: Phase(**phase) for name, phase in about["phases"].items()}

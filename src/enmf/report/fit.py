@@ -1,7 +1,7 @@
 """Where the fit is good and where it is poor: data beside U Vᵀ, errors per row and per column.
 
 Nothing of the size of X is allocated: residuals of rows and columns come from the products X V and Xᵀ U or, with
-missing entries, from blocks of rows.
+missing entries or another loss than the Frobenius norm, from blocks of rows.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from enmf.losses.frobenius import Frobenius
+from enmf.losses.entries import divergence
 from enmf.matrix.factor import row_blocks
 from enmf.problem.problem import Units
+from enmf.problem.validation.losses import check_loss
 from enmf.report.axes import Axis
 from enmf.report.numbers import percent, shortened, table
 from enmf.report.pictures import Ticks, colour_bar, curves, heat_map, png, shrunk
+from enmf.report.terms import Terms, terms_of
 
 if TYPE_CHECKING:
     from enmf.run.result import Result
@@ -34,16 +36,23 @@ CURVE = 400  # points of a curve
 
 @dataclass(frozen=True)
 class Residual:
-    """Sums of squares of X - U Vᵀ and of X, along one side of X."""
+    """Sums of squares of X - U Vᵀ and of X, along one side of X; for another loss the sums of d(x | m) and x^beta."""
 
     axis: Axis
     squares: np.ndarray
     whole: np.ndarray
+    terms: Terms
 
     @property
     def relative(self) -> np.ndarray:
-        """Error of each row or column over its norm; 0 if that is zero."""
-        return np.sqrt(np.divide(self.squares, self.whole, out=np.zeros(len(self.whole)), where=self.whole > 0))
+        """Error of each row or column over its norm, or loss over the sum of x^beta; 0 if that is zero."""
+        share = np.divide(self.squares, self.whole, out=np.zeros(len(self.whole)), where=self.whole > 0)
+        return np.sqrt(share) if self.terms.squares else share
+
+    def note(self, i: int) -> str:
+        if self.terms.squares:
+            return f"error {percent(self.relative[i])}"
+        return f"loss {self.squares[i]:.3g}"
 
 
 def fit_section(
@@ -52,11 +61,15 @@ def fit_section(
     """The section that needs the data themselves."""
     result, X = _in_range(result, X)
     missing = result.settings.get("missing") == "unstored"
-    in_rows, in_columns, of_rows, of_columns = residuals(X, result.U, result.V, missing)
-    sides = Residual(rows, in_rows, of_rows), Residual(columns, in_columns, of_columns)
+    terms = terms_of(result.certificate)
+    found = residuals(X, result.U, result.V, missing) if terms.squares else divergences(X, result, missing)
+    in_rows, in_columns, of_rows, of_columns = found
+    sides = Residual(rows, in_rows, of_rows, terms), Residual(columns, in_columns, of_columns, terms)
     if shape is not None:
         words = "data, U Vᵀ, and their absolute difference."
-        picture = _samples(result, X, sides[0], words, partial(_three_images, shape))
+        if not terms.squares:
+            words = "data, U Vᵀ, and the deviance residual √(2 d(x | m)) of every pixel, on a colour scale of its own."
+        picture = _samples(result, X, sides[0], words, partial(_three_images, shape, terms))
     elif spectrum:
         words = '<span class="key run0">data</span><span class="key run1">U Vᵀ</span>'
         picture = _samples(result, X, sides[0], words, partial(_two_curves, columns))
@@ -72,7 +85,7 @@ def _in_range(result: Result, X: Any) -> tuple[Result, Any]:
     if unit == 0 or 1e-70 <= unit <= 1e70:
         return result, X
     root = np.sqrt(unit)
-    certificate = result.certificate.in_units(Units(1 / unit), Frobenius())
+    certificate = result.certificate.in_units(Units(1 / unit), check_loss(result.certificate.loss_name))
     return replace(result, U=result.U / root, V=result.V / root, certificate=certificate), X / unit
 
 
@@ -113,6 +126,38 @@ def residuals(X: Any, U: np.ndarray, V: np.ndarray, missing: bool = False) -> tu
     return rows, columns, of_rows, of_columns
 
 
+def divergences(X: Any, result: Result, missing: bool = False) -> tuple[np.ndarray, ...]:
+    """Sums of d(x | m) and of x^beta, by rows and by columns; over the stored or known entries if `missing`."""
+    U, V = result.U.astype(np.float64), result.V.astype(np.float64)
+    beta, (n, m) = terms_of(result.certificate).beta, X.shape
+    rows, columns, of_rows, of_columns = np.zeros(n), np.zeros(m), np.zeros(n), np.zeros(m)
+    sparse = sp.issparse(X)
+    if sparse and (missing or beta == 1.0):  # zeros are missing, or together cost the sum of U Vᵀ
+        coo = sp.coo_array(X)
+        for part in row_blocks(coo.nnz, U.shape[1]):
+            i, j, x = coo.coords[0][part], coo.coords[1][part], coo.data[part].astype(np.float64)
+            model, known = np.einsum("ij,ij->i", U[i], V[j]), ~np.isnan(x)
+            x = np.where(known, x, 0.0)
+            lost = np.where(known, divergence(x, model, beta), 0.0) - (0.0 if missing else model)
+            mass = np.where(known & (x > 0 if beta > 0 else True), x**beta, 0.0)
+            for sums, index, values in ((rows, i, lost), (columns, j, lost), (of_rows, i, mass), (of_columns, j, mass)):
+                sums += np.bincount(index, values, len(sums))
+        if not missing:
+            rows += U @ V.sum(axis=0)
+            columns += V @ U.sum(axis=0)
+        return np.maximum(rows, 0), np.maximum(columns, 0), of_rows, of_columns
+    for block in row_blocks(n, m):
+        data = (X[block].toarray() if sparse else np.asarray(X[block])).astype(np.float64)
+        known = ~np.isnan(data)
+        data = np.where(known, data, 1.0)
+        lost = np.where(known, divergence(data, U[block] @ V.T, beta), 0.0)
+        mass = np.where(known, data**beta, 0.0)
+        rows[block], of_rows[block] = lost.sum(axis=1), mass.sum(axis=1)
+        columns += lost.sum(axis=0)
+        of_columns += mass.sum(axis=0)
+    return rows, columns, of_rows, of_columns
+
+
 def _split(X: sp.csr_array) -> tuple[sp.csr_array, tuple[np.ndarray, np.ndarray]]:
     """X with zeros in place of stored NaN, and their positions: missing entries among known zeros."""
     bad = np.isnan(X.data)
@@ -124,6 +169,8 @@ def _split(X: sp.csr_array) -> tuple[sp.csr_array, tuple[np.ndarray, np.ndarray]
 
 def _disagreement(result: Result, rows: Residual) -> str:
     """A note if these data give a different error than the run reported."""
+    if not rows.terms.squares:
+        return _other_loss(result, float(rows.squares.sum()), float(rows.whole.sum()))
     c, error = result.certificate, math.sqrt(float(rows.squares.sum()))
     whole = c.error / c.relative_error if c.relative_error > 0 else math.sqrt(float(rows.whole.sum()))
     if abs(error - c.error) <= 0.01 * c.error + 1e-6 * whole:
@@ -131,6 +178,16 @@ def _disagreement(result: Result, rows: Residual) -> str:
     return (
         f"<p><b>Over all entries of the data given to this page the error is {error:.5g}; over those that were "
         f"factorized it is {c.error:.5g}.</b> Entries were masked or weighted, or these are different data.</p>"
+    )
+
+
+def _other_loss(result: Result, loss: float, whole: float) -> str:
+    own = result.certificate.loss
+    if abs(loss - own) <= 0.02 * own + 1e-6 * whole:
+        return ""
+    return (
+        f"<p><b>Over all entries of the data given to this page the loss is {loss:.5g}; over those that were "
+        f"factorized it is {own:.5g}.</b> Entries were masked or weighted, or these are different data.</p>"
     )
 
 
@@ -153,19 +210,23 @@ def _samples(
     cards = []
     for i in _by_quality(rows):
         name = html.escape(shortened(rows.axis.names[i]))
-        note = f'<span class="soft">error {percent(rows.relative[i])}</span>'
+        note = f'<span class="soft">{rows.note(i)}</span>'
         picture = draw(name, np.nan_to_num(_row(X, i)), result.V @ result.U[i])
         cards.append(f'<div class="part"><h3>{name} {note}</h3>{picture}</div>')
     words = f"Rows from the best to the worst fit: {words}"
     return f'<p class="keys">{words}</p><div class="parts wide">{"".join(cards)}</div>'
 
 
-def _three_images(shape: tuple[int, int], name: str, data: np.ndarray, fit: np.ndarray) -> str:
+def _three_images(shape: tuple[int, int], terms: Terms, name: str, data: np.ndarray, fit: np.ndarray) -> str:
     top = float(max(data.max(), fit.max()))
+    third: tuple[str, np.ndarray, float | None] = ("difference", np.abs(data - fit), top)
+    if not terms.squares:
+        with np.errstate(invalid="ignore"):
+            third = ("residual", np.nan_to_num(np.sqrt(2.0 * divergence(data, fit, terms.beta)), posinf=0.0), None)
     pictures = "".join(
-        f'<figure><img alt="{name}: {what}" src="{png(values.reshape(shape), top)}">'
+        f'<figure><img alt="{name}: {what}" src="{png(values.reshape(shape), most)}">'
         f"<figcaption>{what}</figcaption></figure>"
-        for what, values in (("data", data), ("fit", fit), ("difference", np.abs(data - fit)))
+        for what, values, most in (("data", data, top), ("fit", fit, top), third)
     )
     return f'<div class="trio">{pictures}</div>'
 
@@ -229,14 +290,22 @@ def _side(side: Residual) -> str:
     axis, relative = side.axis, side.relative
     order = np.arange(len(relative)) if axis.ordered else np.argsort(-relative, kind="stable")
     places, x = _curve_axis(axis)
-    values = 100 * np.sqrt(shrunk(relative[order][:, None] ** 2, CURVE)[:, 0])
-    words = f"Error of each {axis.what}, in % of its norm" + ("" if axis.ordered else ", largest first")
+    terms = side.terms
+    if terms.squares:
+        values = 100 * np.sqrt(shrunk(relative[order][:, None] ** 2, CURVE)[:, 0])
+        words = f"Error of each {axis.what}, in % of its norm"
+        heads = (axis.what, "error, % of its norm", "% of the squared error")
+    else:
+        values = shrunk(relative[order][:, None], CURVE)[:, 0]
+        words = f"Loss of each {axis.what} over {terms.relative}"
+        heads = (axis.what, f"loss over {terms.relative}", "% of the loss")
+    words += "" if axis.ordered else ", largest first"
     curve = curves([(shrunk(places[:, None], CURVE)[:, 0], values)], words, x, float(values.max()), "small")
     total = float(side.squares.sum()) or 1.0
     worst = np.argsort(-relative, kind="stable")[:WORST]
     listed = table(
-        (axis.what, "error, % of its norm", "% of the squared error"),
-        [(axis.names[i], 100 * relative[i], 100 * side.squares[i] / total) for i in worst],
+        heads,
+        [(axis.names[i], (100 if terms.squares else 1) * relative[i], 100 * side.squares[i] / total) for i in worst],
     )
     return (
         f"<h3>{axis.what.capitalize()}s</h3><p>{words}:</p>{curve}"

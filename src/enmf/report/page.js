@@ -98,7 +98,7 @@
           if (best === null || distance[0] < best[2][0] || (distance[0] === best[2][0] && distance[1] < best[2][1])) { best = [k, p, distance]; }
         });
       });
-      if (best) { words.textContent = data.names[best[0]] + ": " + best[1][1].toPrecision(8) + " % after " + best[1][0] + " " + data.steps + " (" + best[1][2] + " s)"; }
+      if (best) { words.textContent = data.names[best[0]] + ": " + best[1][1].toPrecision(8) + data.unit + " after " + best[1][0] + " " + data.steps + " (" + best[1][2] + " s)"; }
       if (from !== null) {
         const scale = 1000 / (shown[1] - shown[0]);
         pick.setAttribute("x", (Math.min(from, x) - shown[0]) * scale); pick.setAttribute("width", Math.abs(from - x) * scale);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 import os
 import platform
 from collections.abc import Sequence
@@ -21,10 +22,12 @@ from enmf.problem.validation.convert import check_values, names_in
 from enmf.problem.validation.numbers import check_choice
 from enmf.report.axes import Axis
 from enmf.report.fit import fit_section, grouped
-from enmf.report.numbers import SPACE, explained, percent, shortened, table, ticks, times
+from enmf.report.numbers import SPACE, percent, shortened, table, ticks, times
 from enmf.report.pictures import Line, Ticks, chart, colour_bar, curves, heat_map, png, shrunk
+from enmf.report.terms import Terms, about_gaps, explained_share, terms_of
 
 if TYPE_CHECKING:
+    from enmf.certificate.certificate import Certificate
     from enmf.run.result import Result
     from enmf.run.trace import Trace
 
@@ -150,7 +153,7 @@ def _single(data: _Data, command: str | None) -> str:
     sections = [
         ("Verdict", _verdict(result)),
         ("Components", _components(data)),
-        ("How the error fell", _course(result)),
+        (f"How the {terms_of(result.certificate).what} fell", _course(result)),
         ("Factors", _factors(data)),
         ("Fit", _fit(data)),
         ("Settings", _settings(result, command, data.source)),
@@ -172,7 +175,25 @@ def _kind(kind: str, shape: tuple[int, int] | None, columns: Axis) -> str:
 
 def _verdict(result: Result) -> str:
     c = result.certificate
-    share = explained(c.relative_error)
+    words, numbers = _about_error(c) if terms_of(c).squares else _about_loss(c)
+    words.append(STATUSES.get(result.status, ""))
+    if c.dead_components:
+        words.append(f"{len(c.dead_components)} components are empty: a smaller rank gives the same error.")
+    if c.uniqueness is not None and c.uniqueness.verdict == "not unique":
+        words.append("Other components with the same product exist, so interpret individual components with care.")
+    numbers.append(("stationary", "yes" if c.stationary else "no", f"KKT residual {c.kkt:.1e}, tolerance {c.tol:.0e}"))
+    cards = "".join(
+        f'<div class="number">{name}<b>{value}</b><span class="soft">{note}</span></div>'
+        for name, value, note in numbers
+    )
+    return f'<p class="verdict">{" ".join(words)}</p><div class="numbers">{cards}</div>'
+
+
+Said = tuple[list[str], list[tuple[str, str, str]]]  # sentences; name, value and note of numbers
+
+
+def _about_error(c: Certificate) -> Said:
+    share = explained_share(c)
     verb = "explains" if c.rank == 1 else "explain"
     words = [f"{_count(c.rank, 'component')} {verb} {share} of the data (of the sum of squares)."]
     if c.lower_bound > 0 and not (c.globally_optimal or c.exact):
@@ -181,22 +202,27 @@ def _verdict(result: Result) -> str:
         )
     elif not c.bounded:
         words.append("How much better it could be is not known: entries are missing, or the bound was not computed.")
-    words.append(STATUSES.get(result.status, ""))
-    if c.dead_components:
-        words.append(f"{len(c.dead_components)} components are empty: a smaller rank gives the same error.")
-    if c.uniqueness is not None and c.uniqueness.verdict == "not unique":
-        words.append("Other components with the same product exist, so interpret individual components with care.")
-    numbers = [
+    return words, [
         ("explained", share, "share of the sum of squares"),
         ("error", percent(c.relative_error), f"of the norm of the data; {c.error:.6g} in units of the data"),
         ("error / best possible", times(c.ratio) if c.bounded else "not known", "1 means that nothing better exists"),
-        ("stationary", "yes" if c.stationary else "no", f"KKT residual {c.kkt:.1e}, tolerance {c.tol:.0e}"),
     ]
-    cards = "".join(
-        f'<div class="number">{name}<b>{value}</b><span class="soft">{note}</span></div>'
-        for name, value, note in numbers
-    )
-    return f'<p class="verdict">{" ".join(words)}</p><div class="numbers">{cards}</div>'
+
+
+def _about_loss(c: Certificate) -> Said:
+    terms, share = terms_of(c), explained_share(c)
+    verb = "explains" if c.rank == 1 else "explain"
+    words = [f"{_count(c.rank, 'component')} {verb} {share} of what the best single component leaves ({terms.title})."]
+    if not c.exact:
+        words.append("How much better it could be is not known: no useful bound exists for this loss.")
+        words.append(about_gaps(c))
+    known = c.block_gap is not None and all(map(math.isfinite, c.block_gap))
+    gap = f"≤ {max(c.block_gap):.2g}" if c.block_gap is not None and known else "not known"
+    return words, [
+        ("explained", share, "share of the loss of the best model of rank one"),
+        ("loss", f"{c.loss:.6g}", terms.title),
+        ("one factor can gain", gap, "bound on what U alone, or V alone, could lower the loss by"),
+    ]
 
 
 def _components(data: _Data) -> str:
@@ -211,12 +237,16 @@ def _components(data: _Data) -> str:
             cards.append(f'<div class="part"><h3>{j + 1} {note}</h3>{_picture(data, j, best)}</div>')
     order = "by their size ‖u‖ ‖v‖" if np.all(np.diff([row[3] for row in listed]) <= 0) else "as the columns of U and V"
     bars = " Numbers beside the bars: share of the component's sum." if data.kind == "bar" else ""
+    terms = terms_of(data.result.certificate)
+    part = f"the part of {terms.share} that the component " + (
+        "explains beside the others" if terms.squares else "makes up"
+    )
     words = (
-        f"Numbered {order}. The share is the part of ‖X‖² that the component explains beside the others; components "
-        f"that overlap divide it among themselves, so shares need not follow the sizes.{bars}"
+        f"Numbered {order}. The share is {part}; components that overlap divide it among themselves, so shares need "
+        f"not follow the sizes.{bars}"
     )
     more = f" The first {SHOWN_PARTS} of {V.shape[1]} are drawn." if V.shape[1] > SHOWN_PARTS else ""
-    heads = ("component", "largest features", "share of ‖X‖², %", "size ‖u‖ ‖v‖")
+    heads = ("component", "largest features", f"share of {'‖X‖²' if terms.squares else 'U Vᵀ'}, %", "size ‖u‖ ‖v‖")
     wide = "" if data.kind == "image" else " wide"
     return (
         f'<p class="soft">{words}{more}</p><div class="parts{wide}">{"".join(cards)}</div>'
@@ -257,27 +287,27 @@ def _course(result: Result) -> str:
     c, found = result.certificate, descents(result.trace)
     if not any(len(rows) > 1 for rows in found):
         return "<p>There was no descent: the start was already the solution.</p>"
-    unit = 100 * c.relative_error / c.error if c.error > 0 else 0.0
+    terms = terms_of(c)
     began = found[0][0].seconds
     lines = [
         Line(
             f"start {k + 1}",
-            [(row.iteration, row.error * unit, row.seconds - began) for row in rows],
-            c.lower_bound * unit,
+            [(row.iteration, terms.shown(row.error, c), row.seconds - began) for row in rows],
+            terms.shown(c.lower_bound, c),
         )
         for k, rows in enumerate(found)
     ]
     notes = ["Iterations of the descent on the data; earlier phases are in the table of phases below."]
     if len(lines) > 1:
         notes.append(f"{len(lines)} starts were tried, and the best factors were kept.")
-    return _drawn(lines, "iterations", " ".join(notes))
+    return _drawn(lines, "iterations", " ".join(notes), terms)
 
 
-def _drawn(lines: list[Line], steps: str, note: str) -> str:
-    first, last = lines[0].points[0], lines[0].points[-1]
-    words = f"Error: {first[1]:.4g} % at the beginning, {last[1]:.4g} % after {last[0]:.0f} {steps}"
+def _drawn(lines: list[Line], steps: str, note: str, terms: Terms) -> str:
+    first, last = (f"{lines[0].points[k][1]:.4g}{terms.unit}" for k in (0, -1))
+    words = f"{terms.what.capitalize()}: {first} at the beginning, {last} after {lines[0].points[-1][0]:.0f} {steps}"
     bounds = [line.bound for line in lines if line.bound > 0]
-    shown = chart(lines, steps, words)
+    shown = chart(lines, steps, words, terms.axis, terms.unit)
     if bounds:
         where = "Dashed red line" if 'class="bound"' in shown else "Below the plotted range"
         note += f" {where}: the bound, {max(bounds):.6g}{SPACE}%; no factorization of that rank has a smaller error."
@@ -286,7 +316,7 @@ def _drawn(lines: list[Line], steps: str, note: str) -> str:
         for line in lines
         for k in np.unique(np.linspace(0, len(line.points) - 1, 40).astype(int))
     ]
-    heads = ("run", steps, "error, % of ‖X‖", "seconds")
+    heads = ("run", steps, terms.axis, "seconds")
     return (
         f'{shown}<p class="soft">{note}</p>'
         f"<details><summary>The curve as a table</summary>{table(heads, listed)}</details>"
@@ -360,47 +390,73 @@ def _settings(result: Result, command: str | None, source: str | None) -> str:
     )
 
 
-def _courses(results: list[Result], names: list[str]) -> str:
+def _courses(results: list[Result], names: list[str], terms: Terms) -> str:
     """Smallest error so far against passes over X, which cost the same for every method."""
     lines = []
     for name, result in zip(names, results):
         c = result.certificate
-        unit = 100 * c.relative_error / c.error if c.error > 0 else 0.0
         rows = [row for start in descents(result.trace) for row in start]
-        best = np.minimum.accumulate([row.error * unit for row in rows])
+        best = np.minimum.accumulate([terms.shown(row.error, c) for row in rows])
         points = [(row.passes, float(error), row.seconds) for row, error in zip(rows, best)]
-        lines += [Line(name, points, c.lower_bound * unit)] if points else []
+        lines += [Line(name, points, terms.shown(c.lower_bound, c))] if points else []
     if not lines:
         return "<p>No run needed iterations: the starts were already the solutions.</p>"
-    return _drawn(lines, "passes over X", "The smallest error so far, beginning with the first factors of the data.")
+    note = f"The smallest {terms.what} so far, beginning with the first factors of the data."
+    return _drawn(lines, "passes over X", note, terms)
 
 
 def _comparison(results: list[Result], names: list[str]) -> str:
-    best = min(range(len(results)), key=lambda k: results[k].error)
-    rows = []
-    for name, result in zip(names, results):
-        c = result.certificate
-        seconds = sum(phase.seconds for phase in result.phases.values())
-        ratio = times(c.ratio) if c.bounded else "not known"
-        rows.append((name, c.rank, result.status, 100 * c.relative_error, ratio, f"{c.kkt:.1e}", seconds))
-    heads = ("result", "rank", "status", "error, % of ‖X‖", "error / bound", "KKT residual", "seconds")
+    losses = list(dict.fromkeys(terms_of(result.certificate) for result in results))
+    together = losses[0] if len(losses) == 1 else None
     pairs = []
     for k, result in enumerate(results):
         for other in range(k):
             found = compare(results[other], result)
             same = {"E": "the same", "TE": "nearly the same", "NE": "different"}[found.verdict]
             pairs.append((names[other], names[k], same, 100 * found.share_U, 100 * found.share_V))
-    worst = max(result.certificate.relative_error for result in results)
-    least = results[best].certificate.relative_error
-    verdict = f"{names[best]} has the smallest error, {percent(least)} of the norm of the data; "
-    verdict += f"the largest is {percent(worst)}."
-    if worst - least <= 1e-4:
-        verdict = f"All errors agree to a hundredth of a percent: {percent(least)} of the norm."
+    verdict, listed = _ranking(results, names, together)
+    courses = (
+        ""
+        if together is None
+        else _section(
+            "How the errors fell" if together.squares else "How the losses fell", _courses(results, names, together)
+        )
+    )
     return (
-        _section("Verdict", f'<p class="verdict">{html.escape(verdict)}</p>{table(heads, rows)}')
-        + _section("How the errors fell", _courses(results, names))
+        _section("Verdict", f'<p class="verdict">{html.escape(verdict)}</p>{listed}')
+        + courses
         + _section(
             "Are they the same?",
             table(("first", "second", "solutions are", "columns of U that agree, %", "of V, %"), pairs),
         )
     )
+
+
+def _ranking(results: list[Result], names: list[str], terms: Terms | None) -> tuple[str, str]:
+    """Which result is best, in a sentence, and all of them as a table; without `terms` their losses differ."""
+    certificates = [result.certificate for result in results]
+    best = min(range(len(results)), key=lambda k: certificates[k].error)
+    seconds = [sum(phase.seconds for phase in result.phases.values()) for result in results]
+    ends = [(f"{c.kkt:.1e}", spent) for c, spent in zip(certificates, seconds)]
+    begins = [(name, c.rank, result.status) for name, c, result in zip(names, certificates, results)]
+    if terms is not None and terms.squares:
+        heads: tuple[str, ...] = ("error, % of ‖X‖", "error / bound")
+        middles: list[tuple[Any, ...]] = [
+            (100 * c.relative_error, times(c.ratio) if c.bounded else "not known") for c in certificates
+        ]
+        least, worst = certificates[best].relative_error, max(c.relative_error for c in certificates)
+        verdict = f"{names[best]} has the smallest error, {percent(least)} of the norm of the data; "
+        verdict += f"the largest is {percent(worst)}."
+        if worst - least <= 1e-4:
+            verdict = f"All errors agree to a hundredth of a percent: {percent(least)} of the norm."
+    else:
+        heads = ("loss", "its value", "explained, %")
+        middles = [(terms_of(c).title, f"{c.loss:.8g}", 100 * c.explained) for c in certificates]
+        verdict = "The results minimize different losses, whose values cannot be compared."
+        if terms is not None:
+            low, high = certificates[best].loss, max(c.loss for c in certificates)
+            verdict = f"{names[best]} has the smallest loss, {low:.6g} ({terms.title}); the largest is {high:.6g}."
+            if high - low <= 1e-4 * high:
+                verdict = f"All losses agree to a hundredth of a percent: {low:.6g} ({terms.title})."
+    rows = [(*begin, *middle, *end) for begin, middle, end in zip(begins, middles, ends)]
+    return verdict, table(("result", "rank", "status", *heads, "KKT residual", "seconds"), rows)

@@ -121,8 +121,11 @@ class Line:
     bound: float
 
 
-def chart(lines: list[Line], steps: str, words: str) -> str:
-    """Error against steps. Drawn here, so that it prints and works without the script, which adds hover and zoom."""
+def chart(lines: list[Line], steps: str, words: str, axis: str, unit: str) -> str:
+    """Error against steps; `axis` names the error, `unit` follows its values.
+
+    Drawn here, so that it prints and works without the script, which adds hover and zoom.
+    """
     lines = [Line(line.name, _thinned(line.points), line.bound) for line in lines]
     last = max(point[0] for line in lines for point in line.points)
     log = last > LONG
@@ -153,11 +156,12 @@ def chart(lines: list[Line], steps: str, words: str) -> str:
         "names": [line.name for line in lines],
         "bounds": bounds,
         "steps": steps,
+        "unit": unit,
     }
     opening = _svg(words, "chart", f' data-chart="{html.escape(json.dumps(data))}"')
     scale = " (logarithmic scale)" if log else ""
     return (
-        f'<div class="course"><p class="soft">error, % of ‖X‖</p>'
+        f'<div class="course"><p class="soft">{html.escape(axis)}</p>'
         f"{framed(opening + ''.join(out), [(across(step), label) for step, label in x], y)}"
         f'<p class="soft under">{html.escape(steps)}{scale}</p>{_keys(lines)}'
         '<p class="readout soft" aria-live="polite">Move over the curve to read values; drag to zoom in.</p>'

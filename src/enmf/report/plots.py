@@ -79,17 +79,21 @@ def plot_components(
 
 
 def plot_ranks(selection: RankSelection, axes: Any = None) -> Any:
-    """Error and bound, held-out error and stability against the rank, with the suggested rank marked."""
+    """Error and bound (or the loss), held-out error and stability against the rank, with the suggested rank marked."""
     if axes is None:
         _, axes = pyplot().subplots(3, 1, figsize=(6, 8), sharex=True, layout="constrained")
     table, ranks = selection.table, selection.table.index.to_numpy()
     fit, held, stable = axes
-    fit.plot(ranks, table["error"], "o-", label="error reached")
-    fit.plot(ranks, table["bound"], "--", label="lower bound (SVD)")
-    fit.set_ylabel("||X - U Vᵀ||")
-    fit.legend()
+    bounded = selection.loss_name == "frobenius"
+    if bounded:
+        fit.plot(ranks, table["error"], "o-", label="error reached")
+        fit.plot(ranks, table["bound"], "--", label="lower bound (SVD)")
+        fit.legend()
+    else:
+        fit.plot(ranks, table["loss"], "o-")
+    fit.set_ylabel("||X - U Vᵀ||" if bounded else f"loss ({selection.loss_name})")
     held.errorbar(ranks, 100 * table["held_out"], 100 * table["held_out_se"], fmt="o-", capsize=3)
-    held.set_ylabel("held-out error in %")
+    held.set_ylabel("held-out error in %" if bounded else "held-out loss, % of that at rank 1")
     stable.plot(ranks, table["stability"], "o-")
     stable.set(ylabel="stability", ylim=(0, 1.02), xlabel="rank")
     for each in axes:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from enmf import parallel
 from enmf.api.complete import DEFAULTS, complete_problem
 from enmf.api.registry import COMPLETION
 from enmf.kernels import masked as kernels
+from enmf.losses.entries import divergence
+from enmf.problem.problem import Problem
 from enmf.problem.state import best_U
 from enmf.problem.validation.factors import with_ridge
+from enmf.problem.validation.losses import LOSSES, with_loss
 from enmf.problem.validation.masks import MISSING, check_masked_problem, check_places
 from enmf.problem.validation.numbers import check_range, check_threads
 from enmf.sklearn.base import COUNT, NONNEGATIVE, SHARED, Factorizer
@@ -39,6 +43,8 @@ class ENMC(Factorizer):
         Range of the predictions, for example (1, 5).
     solver : str
         "enmc" or another name of `enmf.completion_methods()`.
+    beta_loss : {"frobenius", "kullback-leibler", "itakura-saito"} or float
+        What is minimized over the observed entries; a number is the beta of a beta divergence, 0 <= beta <= 2.
     init, tol, max_iter, random_state, time_limit, target_error, callback, n_threads, verbose : optional
         See `enmf.complete`.
     options : dict, optional
@@ -54,7 +60,7 @@ class ENMC(Factorizer):
         Rows and columns without observations: their factors are zero, and predictions use the average of the others.
     n_components_, n_iter_, n_features_in_ : int
     reconstruction_err_ : float
-        Norm of the residual over the observed entries.
+        Norm of the residual over the observed entries, or sqrt(2 loss).
     certificate_, status_, trace_, phases_
         As for `ENMF`; the KKT residual is that of the observed entries, ridge included.
 
@@ -78,6 +84,7 @@ class ENMC(Factorizer):
         "ridge": [NONNEGATIVE, tuple, list],
         "ridge_scaling": [StrOptions({"entries", "none"})],
         "solver": [StrOptions(set(COMPLETION.methods()))],
+        "beta_loss": [StrOptions(set(LOSSES)), Interval(Real, 0, 2, closed="both")],
         "init": [StrOptions(set(COMPLETION.initializations())), tuple, list, None],
     }
 
@@ -100,6 +107,7 @@ class ENMC(Factorizer):
         n_threads: int | None = None,
         verbose: int = 0,
         options: dict[str, Any] | None = None,
+        beta_loss: str | float = "frobenius",
     ) -> None:
         self.n_components = n_components
         self.missing = missing
@@ -117,6 +125,7 @@ class ENMC(Factorizer):
         self.n_threads = n_threads
         self.verbose = verbose
         self.options = options
+        self.beta_loss = beta_loss
 
     def fit(self, X: Any, y: Any = None, mask: Any = None, weights: Any = None) -> ENMC:
         """Learn both factors from the observed entries of X.
@@ -132,7 +141,7 @@ class ENMC(Factorizer):
         """
         stopping = self._begin()
         check_range(self.clip)
-        problem = check_masked_problem(X, None if mask is not None else self.missing, mask, weights)
+        problem = self._problem(X, mask, weights)
         validate_data(self, X=X, skip_check_array=True)
         request = self._request(stopping, method=self.solver, init=self.init, options=self.options or {})
         result = complete_problem(with_ridge(problem, self.ridge, self.ridge_scaling), self.n_components, request)
@@ -146,12 +155,12 @@ class ENMC(Factorizer):
         return self.fit(X, y, mask, weights).row_factors_
 
     def transform(self, X: Any, mask: Any = None, weights: Any = None) -> np.ndarray:
-        """W for new rows, from their observed entries: nonnegative least squares with the ridge.
+        """W for new rows, from their observed entries: the best one for the learned components, with the ridge.
 
         A row without observations becomes zero.
         """
         check_is_fitted(self)
-        problem = check_masked_problem(X, None if mask is not None else self.missing, mask, weights)
+        problem = self._problem(X, mask, weights)
         validate_data(self, X=X, reset=False, skip_check_array=True)
         with parallel.limit(check_threads(self.n_threads)):
             return best_U(with_ridge(problem, self.ridge, self.ridge_scaling), self.components_)
@@ -194,10 +203,12 @@ class ENMC(Factorizer):
     def score(self, X: Any, y: Any = None, mask: Any = None) -> float:
         """Negative root mean squared error of `predict` on the observed entries of X, whose rows are those of the fit.
 
-        Pass held-out entries: an X of the same shape in which only they are observed.
+        Pass held-out entries: an X of the same shape in which only they are observed. For other losses: the negative
+        square root of twice the mean loss of an entry, which is infinite where a prediction is zero and the entry is
+        not (beta <= 1); `clip=(low, high)` with low > 0 avoids that.
         """
         check_is_fitted(self)
-        problem = check_masked_problem(X, None if mask is not None else self.missing, mask)
+        problem = self._problem(X, mask)
         validate_data(self, X=X, reset=False, skip_check_array=True)
         shape = (len(self.row_factors_), self.components_.shape[1])
         if problem.X.shape != shape:
@@ -208,9 +219,13 @@ class ENMC(Factorizer):
         total = 0.0
         masked: Any = problem.X
         for rows, columns, values in masked.observed_entries():
-            difference = self._predict(rows, columns).astype(np.float64) - values.astype(np.float64) * problem.scale
-            total += float(difference @ difference)
-        return -float(np.sqrt(total / masked.observed))
+            data = values.astype(np.float64) * problem.scale
+            total += float(divergence(data, self._predict(rows, columns), problem.loss.degree).sum())
+        return -float(np.sqrt(2.0 * total / masked.observed))
+
+    def _problem(self, X: Any, mask: Any = None, weights: Any = None) -> Problem:
+        problem = check_masked_problem(X, None if mask is not None else self.missing, mask, weights)
+        return with_loss(problem, self.beta_loss, "beta_loss")
 
     def _row_factors(self, X: Any) -> np.ndarray:
         return self.row_factors_

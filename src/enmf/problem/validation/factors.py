@@ -226,17 +226,18 @@ def with_penalty(problem: Problem, weights: dict[str, float]) -> Problem:
 def with_ridge(problem: Problem, ridge: Any, scaling: str) -> Problem:
     """The problem with ridge weights for its rows and columns, in its units.
 
-    The objective is divided by scale² and by the unit of the weights: the ridge, which has the unit of X, is divided by
-    one scale; the number of entries of a row (the sum of their weights) already has the unit of the weights.
+    The objective is divided by scale^degree and by the unit of the weights: the ridge, which has the unit of X (of
+    x^(beta - 1)), is divided by scale^(degree - 1); the number of entries of a row (the sum of their weights) already
+    has the unit of the weights.
     """
     check_choice("ridge_scaling", scaling, ["entries", "none"])
     pair = tuple(ridge) if isinstance(ridge, (tuple, list)) else (ridge, ridge)
     if len(pair) != 2:
         raise ValueError(f"ridge must be a number or a pair (for U, for V), got {ridge!r}")
-    found = []
+    found, unit = [], problem.scale ** (problem.loss.degree - 1.0)
     for side, value in enumerate(pair):
         check_number("ridge", value, low=0.0, finite=True)
-        own, totals = _bearable("ridge", float(value) / problem.scale, problem), problem.X.totals(side)
+        own, totals = _bearable("ridge", float(value) / unit, problem), problem.X.totals(side)
         weights = own * totals if scaling == "entries" else np.full(len(totals), own / problem.units.weight)
         found.append(SidePenalty(l2=weights))
     return replace(problem, penalty=Penalty(*found))

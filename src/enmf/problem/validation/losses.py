@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import replace
 from numbers import Real
@@ -18,7 +19,10 @@ LOSSES = {"frobenius": 2.0, "kullback-leibler": 1.0, "itakura-saito": 0.0}
 
 
 def check_loss(loss: Any, name: str = "loss") -> Loss:
-    """A loss from its name, or from beta, 0 <= beta <= 2."""
+    """A loss from its name ("beta=0.5" is one too), or from beta, 0 <= beta <= 2."""
+    if isinstance(loss, str):
+        with contextlib.suppress(ValueError):
+            loss = float(loss.removeprefix("beta=")) if loss.startswith("beta=") else loss
     if isinstance(loss, str):
         beta = LOSSES[check_choice(name, loss, list(LOSSES))]
     elif isinstance(loss, Real) and not isinstance(loss, (bool, np.bool_)):
@@ -53,10 +57,12 @@ def _check_entries(problem: Problem, loss: Divergence, name: str) -> None:
     if loss.beta > 0.0:
         return
     rows = X.by_rows(0)
-    stored = rows if isinstance(rows, np.ndarray) else rows.data
-    zeros = stored.size - int(np.count_nonzero(stored))
-    if not isinstance(rows, np.ndarray) and rows.implied:
-        zeros += X.shape[0] * X.shape[1] - stored.size
+    if isinstance(rows, np.ndarray):
+        zeros = rows.size - int(np.count_nonzero(rows))
+    else:
+        known = rows.weights > 0 if rows.weights.size else True  # missing entries are listed with weight 0
+        zeros = int(np.count_nonzero((rows.data == 0) & known))
+        zeros += X.shape[0] * X.shape[1] - rows.data.size if rows.implied else 0
     if zeros:
         raise ValueError(
             f"{name}={loss.name!r} is infinite where X is zero, and X has {zeros} zeros. When beta_loss <= 0 add a "
