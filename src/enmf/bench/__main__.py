@@ -14,14 +14,13 @@ import sys
 from collections.abc import Callable, Collection
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as RichTable
 from typer.core import TyperCommand
 
-from enmf.api.registry import STARTS, methods
+from enmf.api.registry import DESCENTS, STARTS
 from enmf.bench import outside
 from enmf.bench.data import matrix
 from enmf.bench.protocols import NINE_STARTS, PROTOCOLS, Setting, count_runs
@@ -30,7 +29,6 @@ from enmf.datasets import DataFolderMissing
 from enmf.io.reading import option, parse_loss
 from enmf.losses.base import Loss
 from enmf.problem.problem import FROBENIUS
-from enmf.problem.validation.arrays import check_problem
 from enmf.problem.validation.losses import check_loss
 
 app = typer.Typer(
@@ -88,7 +86,7 @@ def opponents(names: list[str], loss: Loss = FROBENIUS) -> tuple[str, ...]:
 def _minimizes(name: str, loss: Loss) -> bool:
     if name not in DESCENTS:
         return outside.takes(name, loss.degree)
-    return DESCENTS[name].needs <= loss.offers(check_problem(np.ones((2, 2))).X)
+    return DESCENTS[name].needs <= loss.offers()
 
 
 def _starts(names: list[str]) -> tuple[str, ...]:
