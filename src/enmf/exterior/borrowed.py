@@ -29,6 +29,7 @@ from enmf.problem.problem import FROBENIUS, NO_PENALTY, Penalty, Problem, SidePe
 from enmf.problem.state import State
 from enmf.run.loop import Stage, run_stage
 from enmf.run.options import Start
+from enmf.run.trace import Phase as Cost
 from enmf.solvers.hals import ExtrapolatedHALS
 from enmf.starts.random import random
 
@@ -58,6 +59,7 @@ class BorrowedStart(Start):
 
     def candidates(self, walk: Walk) -> None:
         """The best of the starts from the scalings that the loss proposes, and of random ones."""
+        walk.monitor.phases.update(dict.fromkeys(("svd", "rotation", "feasibility", "surrogate", "trial"), Cost()))
         walk.settle_rows()
         X, loss, rank = walk.problem.X, walk.problem.loss, walk.rank
         side = int(np.argmax(X.shape))

@@ -99,7 +99,7 @@ class Result:
 
     def __repr__(self) -> str:
         c = self.certificate
-        return (
-            f"Result(rank={self.U.shape[1]}, status={self.status!r}, error={c.error:.6g}, "
-            f"relative_error={c.relative_error:.4g}, ratio={c.ratio:.6g}, kkt={c.kkt:.1e}, n_iter={self.n_iter})"
-        )
+        fit = f"error={c.error:.6g}, relative_error={c.relative_error:.4g}, ratio={c.ratio:.6g}"
+        if c.block_gap is not None:
+            fit = f"{c.loss_name} loss={c.loss:.6g}, explained={c.explained:.4g}"
+        return f"Result(rank={self.U.shape[1]}, status={self.status!r}, {fit}, kkt={c.kkt:.1e}, n_iter={self.n_iter})"
