@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from enmf.certificate.words import LIMITED
 from enmf.exterior.pipeline import trivial
 from enmf.matrix.base import Matrix
 from enmf.matrix.dense import DenseMatrix
@@ -27,7 +28,7 @@ from enmf.matrix.scaled import ScaledMatrix
 from enmf.matrix.sweeps import Sweep
 from enmf.problem.problem import FROBENIUS, NO_PENALTY, Penalty, Problem, SidePenalty
 from enmf.problem.state import State
-from enmf.run.loop import Stage, run_stage
+from enmf.run.loop import Stage, descend, run_stage
 from enmf.run.options import Start
 from enmf.run.trace import Phase as Cost
 from enmf.solvers.hals import ExtrapolatedHALS
@@ -42,6 +43,7 @@ MODEL = 20, 0.1  # sweeps of a step, and the share of the first at which they en
 SMOOTH = 0.01  # share of a component that is spread like the sums of X: no model is zero where X is not
 DRAWS = 3  # starts from scaled data: one depends on chance (sampled rows, random rotations), and one in five was poor
 SAMPLED = 1 << 21  # entries of a sample on which long trials are made
+CHEAP = 1e8  # flops of a step that takes some milliseconds: further starts are tried
 LIFT = 5  # steps of the longer factor after a trial on a sample
 
 
@@ -56,6 +58,11 @@ class BorrowedStart(Start):
         if options.rank >= min(problem.X.shape) and not problem.penalty and problem.X.complete:
             return [trivial]
         return [replace(self, options=options).candidates]
+
+    def afterwards(self, problem: Problem, options: RunOptions) -> Sequence[Phase]:
+        restarts = getattr(getattr(self.inner, "options", None), "restarts", 0)
+        few = problem.penalty or options.rank >= min(problem.X.shape) or not problem.X.complete or not restarts
+        return [] if few else [partial(_restart, restarts)]
 
     def candidates(self, walk: Walk) -> None:
         """The best of the starts from the scalings that the loss proposes, and of random ones."""
@@ -106,6 +113,26 @@ class BorrowedStart(Start):
         walk.rotation = inside.rotation if walk.rotation is None else walk.rotation
         factors = [F * (size**power)[:, None] for F, size in zip((inside.state.U, inside.state.V), (rows, columns))]
         return State(problem, *_smoothed(factors, (X.sums(0), X.sums(1))))
+
+
+def _restart(count: int, walk: Walk) -> None:
+    """Try random starts where steps are so short that they cost little; keeps the best pair of all.
+
+    Minima of small counts lie some percent apart, and starts can be told apart only at their end.
+    """
+    if walk.method.step_flops(walk.state) > CHEAP:
+        return
+    for child in walk.rng.spawn(count):
+        if walk.status in LIMITED or walk.monitor.out_of_time():
+            return
+        if walk.plan is not None and walk.plan[-1].phase != "restart":
+            walk.plan.note("restart", f"{count} random starts", "a step takes some milliseconds")
+        other = walk.anew(child)
+        other.begin_at(*random(walk.problem.X, walk.rank, child))
+        with walk.monitor.restarting():
+            descend(other)
+        if other.state.value() < walk.state.value():
+            walk.take(other)
 
 
 def _random(problem: Problem, rank: int, rng: np.random.Generator) -> State:
