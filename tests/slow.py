@@ -472,6 +472,12 @@ class DivergenceRow:
         seen = np.finfo(np.float32 if self.single else np.float64).eps * (below * u).sum()
         return np.where((factor < 1) & (below * new < seen) & (below > 0), 0.0, new)
 
+    def begun(self, u):
+        """A multiplicative step, unless beta = 1 and the sums of the row and of its model nearly agree."""
+        own, model = self.w @ self.x, self.w @ self.model(u)
+        off = abs(own - model) / (own if own > 0 else 1.0)
+        return u if self.beta == 1.0 and off <= 0.2 else self.multiplied(u)
+
     def derivatives(self, m):
         """w d' and w d'', for beta < 1 that of the convex part."""
         b, x = self.beta, self.x

@@ -301,6 +301,17 @@ class BetaLoss {
         return sum<double>(total);
     }
 
+    // Sums of w x, and of the linear part of the slope times m.
+    void add_sums(const RowEntries<T>& row, Vector<double>& own, Vector<double>& model) const {
+        each(row, [&](Index e) {
+            const Vector<T> x = load(row.x.get() + e), m = load(row.m.get() + e), w = weight(row, e);
+            Vector<T> a = w * x, b = linear(row, w) * m;
+            for (Index lane = row.count - e; lane < LANES<T>; ++lane) a[lane] = b[lane] = T(0);
+            own += in_double(a);
+            model += in_double(b);
+        });
+    }
+
     // The two parts of the slope, x m^(beta - 2) and m^(beta - 1), into a and t.
     void parts(const RowEntries<T>& row) const {
         each(row, [&](Index e) {
@@ -435,6 +446,17 @@ class DivergenceRow {
         predict();
     }
 
+    // By how much the sums of the row and of its model differ, as a share; for beta = 1, where they agree at the optimum.
+    double off_balance() const {
+        if (of_.loss.beta() != 1.0) return std::numeric_limits<double>::infinity();
+        Vector<double> own{}, model{};
+        of_.loss.add_sums(row_, own, model);
+        double x = sum<double>(own), m = sum<double>(model);
+        for (Index k = 0; row_.implied && k < r_; ++k)
+            m += static_cast<double>(of_.base[k]) * static_cast<double>(u()[k]);
+        return std::abs(x - m) / (x > 0.0 ? x : 1.0);
+    }
+
     const Space<T>& up() const { return up_; }
     const Space<T>& down() const { return down_; }
 
@@ -558,6 +580,8 @@ class DivergenceRow {
     Space<T> before_, up_, down_;
 };
 
+constexpr double FAR_OFF = 0.2;  // share by which a row's sum is off that begins with a multiplicative step
+
 struct NewtonOptions {
     Index steps;      // of a row, at most
     double progress;  // a row ends when a step changes it by less than this share of the first
@@ -574,7 +598,7 @@ void newton(Index start, Index stop, const DivergenceProblem<T>& of, const Rows<
     for (Index i = start; i < stop; ++i) {
         row.read(i, as_const(F));
         row.predict();
-        row.multiply();
+        if (how.steps == 0 || row.off_balance() > FAR_OFF) row.multiply();
         double first = 0.0;
         for (Index s = 0; s < how.steps; ++s) {
             std::copy_n(row.u().get(), r, before.get());

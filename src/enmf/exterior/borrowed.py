@@ -42,6 +42,7 @@ SHORT = 2  # steps of a trial that needs no sample
 MODEL = 20, 0.1  # sweeps of a step, and the share of the first at which they end
 SMOOTH = 0.01  # share of a component that is spread like the sums of X: no model is zero where X is not
 DRAWS = 3  # starts from scaled data: one depends on chance (sampled rows, random rotations), and one in five was poor
+CORE_DESCENT = 20  # iterations on the core of the scaled matrix; 50 led to the same minima
 SAMPLED = 1 << 21  # entries of a sample on which long trials are made
 CHEAP = 1e8  # flops of a step that takes some milliseconds: further starts are tried
 LIFT = 5  # steps of the longer factor after a trial on a sample
@@ -78,11 +79,14 @@ class BorrowedStart(Start):
         best: tuple[float, State] | None = None
         for start in starts:
             state = start()
+            if few is X and _arrived(walk, state):
+                best = 0.0, state
+                break
             run_stage(state, ExtrapolatedHALS(), walk.monitor.within(problem), Stage("trial", loss.trial))
             value = state.objective()
             if best is None or value < best[0]:
                 best = value, state
-            if walk.monitor.out_of_time() or (few is X and walk.monitor.arrived(state.error())):
+            if walk.monitor.out_of_time() or (few is X and _arrived(walk, state)):
                 break
         assert best is not None
         U, V = best[1].U, best[1].V
@@ -102,17 +106,33 @@ class BorrowedStart(Start):
         scaled = ScaledMatrix(X, rows**-power, columns**-power) if power > 0 else X
         squares = Problem(scaled, FROBENIUS, NO_PENALTY if X.complete else _for_squares(problem))
         assert self.options is not None
-        found = []
+        best: tuple[float, State] | None = None
         for _ in range(DRAWS if power > 0 else 1):
             inside = replace(walk, problem=squares, monitor=walk.monitor.within(squares), plan=None, spectrum=None)
-            for phase in self.inner.phases(squares, self.options):
+            for phase in self._shorter().phases(squares, self.options):
                 phase(inside)
-            found.append(inside)
-        inside = min(found, key=lambda one: one.state.value()) if len(found) > 1 else found[0]
-        walk.plan = inside.plan if walk.plan is None else walk.plan
-        walk.rotation = inside.rotation if walk.rotation is None else walk.rotation
-        factors = [F * (size**power)[:, None] for F, size in zip((inside.state.U, inside.state.V), (rows, columns))]
-        return State(problem, *_smoothed(factors, (X.sums(0), X.sums(1))))
+            walk.plan = inside.plan if walk.plan is None else walk.plan
+            walk.rotation = inside.rotation if walk.rotation is None else walk.rotation
+            factors = [F * (size**power)[:, None] for F, size in zip((inside.state.U, inside.state.V), (rows, columns))]
+            state = State(problem, *_smoothed(factors, (X.sums(0), X.sums(1))))
+            value = inside.state.value()
+            if best is None or value < best[0]:
+                best = value, state
+            if walk.monitor.out_of_time() or (X is walk.problem.X and _arrived(walk, state)):
+                return state
+        assert best is not None
+        return best[1]
+
+    def _shorter(self) -> Start:
+        """The start of least squares with a short descent on its core: that of the loss follows."""
+        options = getattr(self.inner, "options", None)
+        if getattr(options, "surrogate_iterations", 0) is not None:
+            return self.inner
+        return replace(self.inner, options=replace(options, surrogate_iterations=CORE_DESCENT))  # type: ignore[type-var]
+
+
+def _arrived(walk: Walk, state: State) -> bool:
+    return walk.monitor.stopping.target_error is not None and walk.monitor.arrived(state.error())
 
 
 def _restart(count: int, walk: Walk) -> None:
