@@ -45,6 +45,7 @@ DRAWS = 3  # starts from scaled data: one depends on chance (sampled rows, rando
 CORE_DESCENT = 20  # iterations on the core of the scaled matrix; 50 led to the same minima
 SAMPLED = 1 << 21  # entries of a sample on which long trials are made
 CHEAP = 1e8  # flops of a step that takes some milliseconds: further starts are tried
+LOOK = 4  # steps of a trial between looks at the target
 LIFT = 5  # steps of the longer factor after a trial on a sample
 
 
@@ -74,15 +75,20 @@ class BorrowedStart(Start):
         few = _sample(X, side, rank, walk.rng) if loss.trial > SHORT and not walk.problem.penalty else X
         problem = replace(walk.problem, X=few)
         scalings = loss.scalings if X.complete else (0.0,)
-        starts = [partial(self._borrowed, walk, problem, power) for power in scalings]
-        starts += [partial(_random, problem, rank, walk.rng) for _ in range(loss.random_candidates * X.complete)]
+        starts = [partial(_random, problem, rank, walk.rng) for _ in range(loss.random_candidates * X.complete)]
+        starts += [partial(self._borrowed, walk, problem, power) for power in scalings]
         best: tuple[float, State] | None = None
         for start in starts:
             state = start()
             if few is X and _arrived(walk, state):
                 best = 0.0, state
                 break
-            run_stage(state, ExtrapolatedHALS(), walk.monitor.within(problem), Stage("trial", loss.trial))
+            memory, monitor = None, walk.monitor.within(problem)
+            for done in range(0, loss.trial, LOOK):
+                stage = Stage("trial", min(LOOK, loss.trial - done))
+                memory = run_stage(state, ExtrapolatedHALS(), monitor, stage, memory)
+                if few is X and _arrived(walk, state):
+                    break
             value = state.objective()
             if best is None or value < best[0]:
                 best = value, state
