@@ -4,6 +4,7 @@
 
 #include <nanobind/stl/vector.h>
 
+#include "held.h"
 #include "module.h"
 
 namespace enmf {
@@ -41,7 +42,7 @@ class HeldBurst {
 
     void dense(nb::handle X, nb::handle Xt) {
         for (int side : {0, 1}) {
-            const auto lines = hold(side == 0 ? Xt : X).template rows<const T>("X");
+            const auto lines = matrix_.hold(side == 0 ? Xt : X).template rows<const T>("X");
             require(lines.count == shape_[1 - side] && lines.width == shape_[side], "X has to be n x m, Xt m x n");
             burst_.halves[side].X = std::make_unique<DenseSide<T>>(lines);
         }
@@ -49,24 +50,11 @@ class HeldBurst {
 
     void sparse(int side, nb::handle starts, nb::handle columns, nb::handle values) {
         const Index width = shape_[1 - known(side)];
-        const Array &begin = hold(starts), &index = hold(columns), &data = hold(values);
-        by_index(begin, "starts", [&]<class P>(Type<P>) {
-            const auto rows = begin.rows<const P>("starts");
-            require(rows.width == shape_[side] + 1, "starts has to have one column more than there are rows");
-            require(rows.count > 0, "starts has to have a row");
-            by_index(index, "columns", [&]<class I>(Type<I>) {
-                const auto places = index.line<const I>("columns");
-                const auto numbers = data.line<const T>("values");
-                require(places.size == numbers.size, "columns and values have to be equally long");
-                for (Index b = 0; b < rows.count; ++b)
-                    require(0 <= rows[b][0] && std::is_sorted(rows[b], rows[b] + rows.width) &&
-                                static_cast<Index>(rows[b][rows.width - 1]) <= numbers.size,
-                            "rows begin or end outside the entries");
-                require(std::all_of(places.data, places.data + places.size, [&](I j) { return 0 <= j && j < width; }),
-                        "an entry lies outside the matrix");
-                burst_.halves[side].X = std::make_unique<SparseSide<T, I>>(
-                    Starts(rows), rows.count, Entries<T, I>{places.data, numbers.data, numbers.size}, width, r_);
-            });
+        const Array &begin = matrix_.hold(starts), &index = matrix_.hold(columns), &data = matrix_.hold(values);
+        with_sparse<T>(width, begin, index, data, [&]<class I>(const Starts& where, Index rows, Index blocks,
+                                                               const Entries<T, I>& entries) {
+            require(rows == shape_[side], "starts has to have one column more than there are rows");
+            burst_.halves[side].X = std::make_unique<SparseSide<T, I>>(where, blocks, entries, width, r_);
         });
     }
 
@@ -98,18 +86,11 @@ class HeldBurst {
         return side;
     }
 
-    const Array& hold(nb::handle object) {
-        auto array = std::make_unique<Array>();
-        if (!array->fill(object.ptr())) throw nb::type_error("X has to be made of arrays");
-        matrix_.push_back(std::move(array));
-        return *matrix_.back();
-    }
-
     const Index shape_[2], r_;
     int threads_ = 0;  // that were prepared
     Burst<T> burst_;
     std::vector<Array> held_[2];
-    std::vector<std::unique_ptr<Array>> matrix_;
+    HeldArrays matrix_;
 };
 
 template <class T>

@@ -1,7 +1,6 @@
 #include "divergence.h"
 
-#include <vector>
-
+#include "held.h"
 #include "module.h"
 
 namespace enmf {
@@ -14,32 +13,20 @@ class HeldSource {
     explicit HeldSource(double beta) : beta_(beta) {}
 
     void dense(nb::handle X) {
-        const Array& entries = hold(X);
+        const Array& entries = arrays_.hold(X);
         take(std::make_unique<DenseSource<T>>(entries.template rows<const T>("X")));
     }
 
     // Rows of a sparse matrix with so many columns; no weights: an empty array.
     void sparse(Index width, nb::handle starts, nb::handle columns, nb::handle values, nb::handle weights,
                 bool implied) {
-        const Array &begin = hold(starts), &index = hold(columns), &data = hold(values), &factor = hold(weights);
-        by_index(begin, "starts", [&]<class P>(Type<P>) {
-            const auto rows = begin.rows<const P>("starts");
-            require(rows.count > 0 && rows.width > 0, "starts has to have a row");
-            by_index(index, "columns", [&]<class I>(Type<I>) {
-                const auto places = index.line<const I>("columns");
-                const auto numbers = data.line<const T>("values"), w = factor.line<const T>("weights");
-                require(places.size == numbers.size, "columns and values have to be equally long");
-                require(w.size == 0 || w.size == numbers.size, "weights and values have to be equally long");
-                for (Index b = 0; b < rows.count; ++b)
-                    require(0 <= rows[b][0] && std::is_sorted(rows[b], rows[b] + rows.width) &&
-                                static_cast<Index>(rows[b][rows.width - 1]) <= numbers.size,
-                            "rows begin or end outside the entries");
-                require(std::all_of(places.data, places.data + places.size, [&](I j) { return 0 <= j && j < width; }),
-                        "an entry lies outside the matrix");
-                take(std::make_unique<SparseSource<T, I>>(Starts(rows), rows.width - 1, width, rows.count,
-                                                          Entries<T, I>{places.data, numbers.data, numbers.size},
-                                                          w.size ? w.data : nullptr, implied));
-            });
+        const Array &begin = arrays_.hold(starts), &index = arrays_.hold(columns), &data = arrays_.hold(values);
+        const auto w = arrays_.hold(weights).template line<const T>("weights");
+        with_sparse<T>(width, begin, index, data, [&]<class I>(const Starts& where, Index rows, Index blocks,
+                                                               const Entries<T, I>& entries) {
+            require(w.size == 0 || w.size == entries.count, "weights and values have to be equally long");
+            take(std::make_unique<SparseSource<T, I>>(where, rows, width, blocks, entries, w.size ? w.data : nullptr,
+                                                      implied));
         });
     }
 
@@ -92,16 +79,9 @@ class HeldSource {
         if (source_->zeros) source_->longest = std::max(source_->longest, source_->columns);
     }
 
-    const Array& hold(nb::handle object) {
-        auto array = std::make_unique<Array>();
-        if (!array->fill(object.ptr())) throw nb::type_error("X has to be made of arrays");
-        arrays_.push_back(std::move(array));
-        return *arrays_.back();
-    }
-
     const double beta_;
     std::unique_ptr<RowSource<T>> source_;
-    std::vector<std::unique_ptr<Array>> arrays_;
+    HeldArrays arrays_;
 };
 
 template <class T>

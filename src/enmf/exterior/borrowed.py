@@ -45,7 +45,7 @@ DRAWS = 3  # starts from scaled data: one depends on chance (sampled rows, rando
 CORE_DESCENT = 20  # iterations on the core of the scaled matrix; 50 led to the same minima
 SAMPLED = 1 << 21  # entries of a sample on which long trials are made
 CHEAP = 1e8  # flops of a step that takes some milliseconds: further starts are tried
-LOOK = 4  # steps of a trial between looks at the target
+HOPELESS = 1.3  # times the best loss after a short trial: a start above it would have to gain more than good ones do
 LIFT = 5  # steps of the longer factor after a trial on a sample
 
 
@@ -83,10 +83,11 @@ class BorrowedStart(Start):
             if few is X and _arrived(walk, state):
                 best = 0.0, state
                 break
+            if best is not None and loss.trial <= SHORT and state.objective() > HOPELESS * best[0]:
+                continue
             memory, monitor = None, walk.monitor.within(problem)
-            for done in range(0, loss.trial, LOOK):
-                stage = Stage("trial", min(LOOK, loss.trial - done))
-                memory = run_stage(state, ExtrapolatedHALS(), monitor, stage, memory)
+            for _ in range(loss.trial):  # the loss that tells whether it has arrived is the one the next step needs
+                memory = run_stage(state, ExtrapolatedHALS(), monitor, Stage("trial", 1), memory)
                 if few is X and _arrived(walk, state):
                     break
             value = state.objective()

@@ -34,7 +34,7 @@ from enmf.matrix.sweeps import EntrySteps, GradientMeasure, Momentum, Sweep, ext
 MOST_SWEEPS, ACCURACY = 20, 0.1  # of the model of a Newton step: most sweeps; the share of the first that ends them
 LEAST_KEPT = 0.5  # of an extrapolated entry
 MOST_STEPS, SOLVED = 500, 1e-13  # of a row that is solved for
-RANK_ONE = 20  # updates of the best model of rank one
+RANK_ONE = 6  # updates of the best model of rank one
 
 
 @dataclass(frozen=True)
