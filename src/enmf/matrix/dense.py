@@ -14,6 +14,9 @@ from enmf.matrix.factor import row_blocks
 from enmf.matrix.sweeps import Parts, Sweep, new_burst, one_pass_options, product_then_sweep
 
 
+MOVED = 20.0  # flops that take as long as moving a number to another order
+
+
 class DenseMatrix(Matrix):
     has_entries = True
     has_rows = True
@@ -90,7 +93,12 @@ class DenseMatrix(Matrix):
     @once
     def _both_orders(self) -> tuple[np.ndarray, np.ndarray]:
         """X and Xᵀ in C order."""
-        return np.ascontiguousarray(self.array), np.ascontiguousarray(self.array.T)
+        A = self.array
+        if not A.flags.c_contiguous:
+            return np.ascontiguousarray(A), np.ascontiguousarray(A.T)
+        out = np.empty(A.shape[::-1], A.dtype)
+        parallel.run(kernels.transpose, parallel.even_bounds(A.shape[1], MOVED * A.shape[0]), A, out)
+        return A, out
 
     def _compute_squared_norm(self) -> float:
         return float(self._survey[0].sum())

@@ -11,12 +11,12 @@ from enmf import parallel
 from enmf.kernels import dense
 from enmf.kernels import sparse as kernels
 from enmf.matrix.base import Listed, Matrix, dense_squared_residual, once, product_cost
+from enmf.matrix.dense import MOVED
 from enmf.matrix.factor import row_blocks
 from enmf.matrix.sweeps import new_burst
 
 BLOCK_ROWS = 8192  # most rows of X in a block of Xᵀ: as many rows of U stay in the cache
 LEAST_BLOCKS = 8  # fewest blocks, so that several threads can build them
-MOVED = 20.0  # flops that take as long as to move a number to another place in memory
 LEAST_ENTRIES = 8  # fewest entries of a row of Xᵀ per block, on average
 
 
