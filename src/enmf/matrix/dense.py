@@ -13,7 +13,6 @@ from enmf.matrix.base import Matrix, dense_squared_residual, once, product_cost
 from enmf.matrix.factor import row_blocks
 from enmf.matrix.sweeps import Parts, Sweep, new_burst, one_pass_options, product_then_sweep
 
-
 MOVED = 20.0  # flops that take as long as moving a number to another order
 
 
