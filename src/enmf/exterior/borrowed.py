@@ -45,7 +45,7 @@ DRAWS = 3  # starts from scaled data: one depends on chance (sampled rows, rando
 CORE_DESCENT = 20  # iterations on the core of the scaled matrix; 50 led to the same minima
 SAMPLED = 1 << 21  # entries of a sample on which long trials are made
 CHEAP = 1e8  # flops of a step that takes some milliseconds: further starts are tried
-HOPELESS = 1.3  # times the best loss after a short trial: a start above it would have to gain more than good ones do
+HOPELESS = 1.15  # times the best loss after a short trial: a start above it would have to gain more than good ones do
 LIFT = 5  # steps of the longer factor after a trial on a sample
 
 
