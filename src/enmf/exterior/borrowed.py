@@ -12,7 +12,7 @@ of least squares, with a ridge that is as strong there: x^(2 - beta) times as la
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ import numpy as np
 
 from enmf.certificate.words import LIMITED
 from enmf.exterior.pipeline import trivial
+from enmf.losses.divergence import ACCURACY, MOST_SWEEPS
 from enmf.matrix.base import Matrix
 from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.factor import fortran
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from enmf.run.walk import Walk
 
 SHORT = 2  # steps of a trial that needs no sample
-MODEL = 20, 0.1  # sweeps of a step, and the share of the first at which they end
 SMOOTH = 0.01  # share of a component that is spread like the sums of X: no model is zero where X is not
 DRAWS = 3  # starts from scaled data: one depends on chance (sampled rows, random rotations), and one in five was poor
 CORE_DESCENT = 20  # iterations on the core of the scaled matrix; 50 led to the same minima
@@ -77,35 +77,11 @@ class BorrowedStart(Start):
         scalings = loss.scalings if X.complete else (0.0,)
         starts = [partial(_random, problem, rank, walk.rng) for _ in range(loss.random_candidates * X.complete)]
         starts += [partial(self._borrowed, walk, problem, power) for power in scalings]
-        best: tuple[float, State] | None = None
-        for start in starts:
-            state = start()
-            if few is X and _arrived(walk, state):
-                best = 0.0, state
-                break
-            if best is not None and loss.trial <= SHORT and state.objective() > HOPELESS * best[0]:
-                continue
-            memory, monitor = None, walk.monitor.within(problem)
-            for _ in range(loss.trial):  # the loss that tells whether it has arrived is the one the next step needs
-                memory = run_stage(state, ExtrapolatedHALS(), monitor, Stage("trial", 1), memory)
-                if few is X and _arrived(walk, state):
-                    break
-            value = state.objective()
-            if best is None or value < best[0]:
-                best = value, state
-            if walk.monitor.out_of_time() or (few is X and _arrived(walk, state)):
-                break
-        assert best is not None
-        U, V = best[1].U, best[1].V
+        best = _race(walk, problem, starts)
         if few is X:
-            walk.begin_at(U, V)
-            return
-        known = (V, U)[side]
-        unknown = np.tile((U, V)[side].mean(axis=0), (X.shape[side], 1))
-        walk.begin_at(*((unknown, known) if side == 0 else (known, unknown)))
-        with walk.monitor.phase("trial"):
-            for _ in range(LIFT):
-                walk.state.halves[side].sweep(Sweep(*MODEL))
+            walk.begin_at(best.U, best.V)
+        else:
+            _lift(walk, best, side)
 
     def _borrowed(self, walk: Walk, problem: Problem, power: float) -> State:
         X = problem.X
@@ -125,7 +101,7 @@ class BorrowedStart(Start):
             value = inside.state.value()
             if best is None or value < best[0]:
                 best = value, state
-            if walk.monitor.out_of_time() or (X is walk.problem.X and _arrived(walk, state)):
+            if walk.monitor.out_of_time() or _arrived(walk, state):
                 return state
         assert best is not None
         return best[1]
@@ -138,8 +114,45 @@ class BorrowedStart(Start):
         return replace(self.inner, options=replace(options, surrogate_iterations=CORE_DESCENT))  # type: ignore[type-var]
 
 
+def _race(walk: Walk, problem: Problem, starts: Sequence[Callable[[], State]]) -> State:
+    """The start with the smallest objective after its trial, or the first one that reaches the target."""
+    loss = problem.loss
+    best: tuple[float, State] | None = None
+    for start in starts:
+        state = start()
+        if _arrived(walk, state):
+            return state
+        if best is not None and loss.trial <= SHORT and state.objective() > HOPELESS * best[0]:
+            continue
+        memory, monitor = None, walk.monitor.within(problem)
+        for _ in range(loss.trial):  # the loss that tells whether it has arrived is the one the next step needs
+            memory = run_stage(state, ExtrapolatedHALS(), monitor, Stage("trial", 1), memory)
+            if _arrived(walk, state):
+                break
+        value = state.objective()
+        if best is None or value < best[0]:
+            best = value, state
+        if walk.monitor.out_of_time() or _arrived(walk, state):
+            break
+    assert best is not None
+    return best[1]
+
+
 def _arrived(walk: Walk, state: State) -> bool:
-    return walk.monitor.stopping.target_error is not None and walk.monitor.arrived(state.error())
+    """Whether factors of X itself, not of a sample, have reached the target."""
+    monitor = walk.monitor
+    return state.X is walk.problem.X and monitor.stopping.target_error is not None and monitor.arrived(state.error())
+
+
+def _lift(walk: Walk, found: State, side: int) -> None:
+    """From factors of a sample of the rows (side 0) or columns to those of X: a few steps of the longer factor."""
+    X = walk.problem.X
+    known, longer = (half.F for half in (found.halves[1 - side], found.halves[side]))
+    unknown = np.tile(longer.mean(axis=0), (X.shape[side], 1))
+    walk.begin_at(*((unknown, known) if side == 0 else (known, unknown)))
+    with walk.monitor.phase("trial"):
+        for _ in range(LIFT):
+            walk.state.halves[side].sweep(Sweep(MOST_SWEEPS, ACCURACY))
 
 
 def _restart(count: int, walk: Walk) -> None:

@@ -29,6 +29,7 @@ from enmf import parallel
 from enmf.kernels import divergence as kernels
 from enmf.losses.base import Loss
 from enmf.matrix.base import Matrix
+from enmf.matrix.dense import rowwise
 from enmf.matrix.sweeps import EntrySteps, GradientMeasure, Momentum, Sweep, extrapolate, measure_gradient
 
 MOST_SWEEPS, ACCURACY = 20, 0.1  # of the model of a Newton step: most sweeps; the share of the first that ends them
@@ -125,7 +126,7 @@ class Divergence(Loss):
         """Run a kernel on all rows of half.F; a pass over X."""
         source, offsets = sources(half.X, self.beta)[half.side]
         half.X.passes += 1
-        C = np.ascontiguousarray(half.other.F)
+        C = rowwise(half.other.F, half.other.F.dtype)
         base = C.sum(axis=0, dtype=np.float64).astype(C.dtype)
         bounds = parallel.balanced_bounds(offsets, flops / 4.0)
         parallel.run(getattr(source, kernel), bounds, C, base, *arguments)

@@ -16,6 +16,15 @@ from enmf.matrix.sweeps import Parts, Sweep, new_burst, one_pass_options, produc
 MOVED = 20.0  # flops that take as long as moving a number to another order
 
 
+def rowwise(A: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """A in C order: the numbers of a row side by side."""
+    if A.dtype != dtype or A.flags.c_contiguous or not A.flags.f_contiguous:
+        return np.ascontiguousarray(A, dtype)
+    out = np.empty(A.shape, dtype)
+    parallel.run(kernels.transpose, parallel.even_bounds(len(A), MOVED * A.shape[1]), A.T, out)
+    return out
+
+
 class DenseMatrix(Matrix):
     has_entries = True
     has_rows = True
@@ -92,12 +101,7 @@ class DenseMatrix(Matrix):
     @once
     def _both_orders(self) -> tuple[np.ndarray, np.ndarray]:
         """X and Xᵀ in C order."""
-        A = self.array
-        if not A.flags.c_contiguous:
-            return np.ascontiguousarray(A), np.ascontiguousarray(A.T)
-        out = np.empty(A.shape[::-1], A.dtype)
-        parallel.run(kernels.transpose, parallel.even_bounds(A.shape[1], MOVED * A.shape[0]), A, out)
-        return A, out
+        return rowwise(self.array, self.array.dtype), rowwise(self.array.T, self.array.dtype)
 
     def _compute_squared_norm(self) -> float:
         return float(self._survey[0].sum())

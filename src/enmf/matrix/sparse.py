@@ -8,10 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from enmf import parallel
-from enmf.kernels import dense
 from enmf.kernels import sparse as kernels
 from enmf.matrix.base import Listed, Matrix, dense_squared_residual, once, product_cost
-from enmf.matrix.dense import MOVED
+from enmf.matrix.dense import rowwise
 from enmf.matrix.factor import row_blocks
 from enmf.matrix.sweeps import new_burst
 
@@ -124,17 +123,8 @@ class SparseMatrix(Matrix):
 
 
 def _product(S: Blocks, C: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    C = _rowwise(C, dtype)
+    C = rowwise(C, dtype)
     out = np.empty((C.shape[1], len(S.indptr) - 1), dtype)
     bounds = parallel.balanced_bounds(S.indptr, 2.0 * C.shape[1])
     parallel.run(kernels.times, bounds, S.starts, S.indices, S.data, C, out)
     return out.T
-
-
-def _rowwise(C: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """C with the numbers of a row side by side."""
-    if C.dtype != dtype or C.flags.c_contiguous or not C.flags.f_contiguous:
-        return np.ascontiguousarray(C, dtype)
-    out = np.empty(C.shape, dtype)
-    parallel.run(dense.transpose, parallel.even_bounds(len(C), MOVED * C.shape[1]), C.T, out)
-    return out
