@@ -35,7 +35,7 @@ def heavy_tailed(n=1500, m=1100, density=0.005, seed=0):
     """Sparse counts of which three rows have nearly all of the norm; its sides are too long for an exact SVD, and a
     sample drawn by the norm of the rows has a smaller rank than is asked for."""
     rng = np.random.default_rng(seed)
-    X = sp.random_array((n, m), density=density, rng=rng, format="csr")
+    X = sp.random_array((n, m), density=density, random_state=rng, format="csr")
     X.data = np.ceil(rng.pareto(1.0, X.nnz))
     return (sp.diags_array(np.where(np.arange(n) < 3, 1e5, 1.0)) @ X).tocsr()
 

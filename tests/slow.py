@@ -505,6 +505,11 @@ class DivergenceRow:
             change = rising - x * (after ** (b - 1) - m ** (b - 1)) / (b - 1)
         return self.w @ change + p.sum() * self.l1 + 0.5 * self.l2 * (p @ (2.0 * u + p))
 
+    def model_line(self, u):
+        """The second-order model without the penalty: the lower triangle of G, and both parts of the gradient."""
+        G = (self.C.T * self.derivatives(self.model(u))[1]) @ self.C
+        return np.concatenate([G[np.tril_indices(len(u))], *self.parts(u)])
+
     def newton(self, u, sweeps):
         """One Newton step, shortened unless it goes down: until the slope at its end is not positive."""
         m = self.model(u)
@@ -539,6 +544,16 @@ class DivergenceRow:
             before, u[k], m = m, u[k] + step, np.maximum(m + step * c, self.least)
             self.lowest = min(self.lowest, (m / before).min(initial=1.0))
         return u
+
+
+def swept_model(line, u, l1, l2, sweeps):
+    """u after sweeps on the model of a line, penalty included."""
+    r = len(u)
+    G = np.zeros((r, r))
+    G[np.tril_indices(r)] = line[: r * (r + 1) // 2]
+    G += np.tril(G, -1).T
+    up, down = line[-2 * r :].reshape(2, r)
+    return sweep(u[None], G + l2 * np.eye(r), (G @ u + up - down - l1)[None], sweeps=sweeps)[0]
 
 
 def divergence_kkt(X, U, V, beta, W=None):

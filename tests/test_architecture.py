@@ -21,6 +21,7 @@ LAYERS = [
     {"solvers", "io"},  # descent methods; tables and results in files
     {"exterior"},  # the paper's start
     {"api"},  # what a user can ask for
+    {"stream"},  # rows that arrive in batches
     {"sklearn", "bench"},
     {"cli"},
 ]

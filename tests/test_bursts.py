@@ -74,14 +74,17 @@ def taken(monkeypatch):
     return numbers
 
 
+@pytest.mark.parametrize("tol", [1e-5, None])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("method", METHODS)
-def test_bursts_are_the_steps(method, kind, taken):
+def test_bursts_are_the_steps(method, kind, tol, taken):
     X = data(kind)
-    whole = fit(X, method)
-    assert sum(taken) >= whole.n_iter - 1 > 10
+    whole = fit(X, method, tol=tol)
+    least = whole.n_iter - 1 if tol else whole.n_iter / 2  # the loop takes the step before it looks ahead
+    assert sum(taken) >= least
+    assert least > 5 or method == "default"  # whose start may be as good
     taken.clear()
-    steps = fit(X, method, callback=quiet)
+    steps = fit(X, method, tol=tol, callback=quiet)
     assert taken == []
     if "float32" in kind:  # rounding may decide when it ends
         common = min(len(whole.trace), len(steps.trace), 20)
@@ -228,13 +231,24 @@ def test_a_tiny_time_limit_is_honoured(method):
     assert result.n_iter <= 1
 
 
-def test_a_time_limit_is_honoured_between_bursts(taken):
+def test_a_time_limit_is_honoured_between_bursts(monkeypatch):
+    """No burst may last longer than a burst, nor than what is left of the limit, whatever else the machine does."""
+    allowed = []
+    take = bursts.Bursts._take
+
+    def noting(self, *arguments):
+        before = self.monitor.time_left()
+        taken = take(self, *arguments)
+        allowed.append((self.kernel.state.seconds, before))
+        return taken
+
+    monkeypatch.setattr(bursts.Bursts, "_take", noting)
     began = time.perf_counter()
     result = fit(data("dense"), "hals", time_limit=0.15, max_iter=10**9, tol=0.0)
-    seconds = time.perf_counter() - began
     assert result.status == "timeout"
-    assert len(taken) > 2
-    assert 0.15 <= seconds < 3
+    assert time.perf_counter() - began >= 0.15
+    assert allowed
+    assert all(seconds <= min(bursts.SECONDS, before) for seconds, before in allowed)
 
 
 def test_without_a_tolerance_nothing_but_limits_ends_a_run():

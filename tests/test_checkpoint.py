@@ -191,7 +191,7 @@ def test_a_run_continues_where_it_cannot_save(saved, monkeypatch, name):
     ) as caught:
         result = enmf.factorize(X, 3, random_state=0, checkpoint=saved.parent)
     assert sum("No space left" in str(one.message) and str(saved) in str(one.message) for one in caught) == 1
-    assert result.status == "converged"
+    assert result.status == "settled"
     assert saved.read_bytes() == before
     assert os.listdir(saved.parent) == [FILE]
 

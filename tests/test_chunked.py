@@ -62,11 +62,16 @@ def quiet(X, rank, **options):
         return enmf.factorize(X, rank, **{"random_state": 0, **options})
 
 
+def one_end(status):
+    """Without a tolerance, when the residual is measured decides which of two ends comes first."""
+    return "converged" if status == "settled" else status
+
+
 def assert_same(found, wanted):
-    assert found.status == wanted.status
+    assert one_end(found.status) == one_end(wanted.status)
     assert found.error == pytest.approx(wanted.error, rel=1e-6)
     assert found.certificate.lower_bound == pytest.approx(wanted.certificate.lower_bound, rel=1e-6)
-    descents = ("descent", "restart")
+    descents = ("descent", "restart", "certificate")  # how many products are at hand at the end depends on storage
     before, after = ({name: p.passes for name, p in r.phases.items() if name not in descents} for r in (found, wanted))
     assert before == after
     if wanted.V.dtype == np.float64:  # in float32 rounding decides about the last iterations
@@ -401,15 +406,15 @@ def test_generated_matrix_is_lazy_and_always_the_same():
 
 def test_a_checkpoint_goes_on_and_refuses_another_problem(tmp_path):
     X = load_digits().data
-    whole = quiet(X, 8)
-    part = quiet(X, 8, max_iter=10, checkpoint=tmp_path)
-    rest = quiet(in_chunks(X, 3), 8, checkpoint=tmp_path)
+    whole = quiet(X, 8, tol=1e-5, restarts=2)
+    part = quiet(X, 8, tol=1e-5, restarts=2, max_iter=10, checkpoint=tmp_path)
+    rest = quiet(in_chunks(X, 3), 8, tol=1e-5, restarts=2, checkpoint=tmp_path)
     assert (part.n_iter, rest.status) == (10, whole.status)
     assert rest.n_iter > 10
     assert rest.trace[0].phase == "descent"
     assert rest.error == pytest.approx(whole.error, rel=1e-6)  # of the same further starts, too
     assert {"restart"} <= whole.phases.keys() & rest.phases.keys()
-    assert quiet(X, 8, checkpoint=tmp_path, max_iter=10).status in ("max_iter", "converged")
+    assert quiet(X, 8, checkpoint=tmp_path, max_iter=5).status in ("max_iter", "converged")
     for other, rank in ((X, 7), (X + 1, 8), (X[:-1], 8)):
         with pytest.raises(ValueError, match="belongs to another run"):
             quiet(other, rank, checkpoint=tmp_path)
@@ -424,7 +429,8 @@ RUN = """
     def slow(progress):
         print(progress.phase, progress.iteration, flush=True)
         time.sleep(0.02)
-    enmf.factorize(X, 8, random_state=0, checkpoint=sys.argv[1], callback=slow)
+    options = dict(rotation="spread", tol=1e-5, restarts=2)  # this rotation begins far from the end
+    enmf.factorize(X, 8, random_state=0, checkpoint=sys.argv[1], callback=slow, **options)
 """
 
 
@@ -438,18 +444,19 @@ def test_a_killed_run_goes_on_from_its_checkpoint(how, tmp_path):
                 run.send_signal(signal.SIGKILL)
                 break
     assert (tmp_path / "factors.npz").exists()
+    options = {"rotation": "spread", "tol": 1e-5, "restarts": 2}
     with in_process(2) if how == "client" else nullcontext():
-        rest = quiet(in_chunks(X, 3), 8, checkpoint=tmp_path)
+        rest = quiet(in_chunks(X, 3), 8, checkpoint=tmp_path, **options)
     assert rest.trace[0].phase == "descent"
     assert rest.n_iter >= 10
-    assert rest.error == pytest.approx(quiet(X, 8).error, rel=1e-6)
+    assert rest.error == pytest.approx(quiet(X, 8, **options).error, rel=1e-6)
 
 
 def test_a_file_cut_short_while_saving_is_not_looked_at(tmp_path):
     X = load_digits().data
     quiet(X, 5, max_iter=5, checkpoint=tmp_path)
     (tmp_path / "factors.npz.1.part").write_bytes(b"half a file")
-    assert quiet(X, 5, checkpoint=tmp_path).status == "converged"
+    assert one_end(quiet(X, 5, checkpoint=tmp_path).status) == "converged"
 
 
 # Rows that live with the blocks --------------------------------------------------------------------------------------
@@ -484,6 +491,7 @@ def test_nothing_as_long_as_X_travels(X, home, monkeypatch):
         travelled.extend(array.shape for array in arrays_in(found))
         return found
 
+    monkeypatch.setattr("enmf.exterior.core.LARGEST", 4000)  # as if the factors were too large to be brought together
     monkeypatch.setattr(Engine, "run", spy_run)
     monkeypatch.setattr(Engine, "look", spy_look)
     monkeypatch.setattr(RowBlocks, "gather", lambda self: pytest.fail("rows were brought to the caller"))
@@ -626,9 +634,9 @@ def test_losing_all_workers_is_one_error_that_keeps_the_factors(cluster):
     lost = caught.value
     assert lost.U is None  # it was with the workers, and follows from V
     before = np.linalg.norm(X - solve_nnls(lost.V.T @ lost.V, X @ lost.V) @ lost.V.T)
-    wanted = quiet(X, 8, restarts=0)
+    wanted = quiet(X, 8, restarts=0, tol=1e-6)
     assert wanted.error < before < 1.2 * wanted.error
-    assert quiet(X, 8, init=(None, lost.V)).error == pytest.approx(wanted.error, rel=1e-6)
+    assert quiet(X, 8, init=(None, lost.V), tol=1e-6).error == pytest.approx(wanted.error, rel=1e-6)
 
 
 @pytest.mark.parametrize("given", ["lazy", "persisted", "persisted in small chunks"])

@@ -277,7 +277,7 @@ def test_demo_prints_the_path_of_its_report(tmp_path):
 
 def test_not_converged_is_3_and_writes(tmp_path):
     np.save(tmp_path / "x.npy", frame().to_numpy())
-    done = run("factorize", "x.npy", "-r", 3, "--max-iter", 1, "--tol", "1e-12", cwd=tmp_path)
+    done = run("factorize", "x.npy", "-r", 3, "--max-iter", 1, "--method", "hals", "--init", "random", cwd=tmp_path)
     assert done.returncode == 3
     assert "status: max_iter" in done.stdout
     assert "Traceback" not in done.stderr
@@ -606,7 +606,7 @@ def test_factors_saved_before_the_format_had_versions_are_read(tmp_path):
 
 def test_a_checkpoint_or_a_newer_file_is_not_taken_for_factors(tmp_path):
     frame().to_csv(tmp_path / "x.csv")
-    assert within("factorize", "x.csv", "-r", 3, "--checkpoint", "c", cwd=tmp_path).returncode == 0
+    assert within("factorize", "x.csv", "-r", 3, "--init", "random", "--checkpoint", "c", cwd=tmp_path).returncode == 0
     done = within("certify", "x.csv", "c/factors.npz", cwd=tmp_path)
     refused(done, "c/factors.npz", "is the checkpoint of a run, not a result", "another file")
     with np.load(tmp_path / "x.factors.npz") as held:

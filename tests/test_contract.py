@@ -190,8 +190,8 @@ def test_the_same_seed_gives_the_same_result_on_any_number_of_threads(method):
 @pytest.mark.parametrize("method", [name for name in METHODS if name not in SLOW])
 def test_restarting_from_a_solution_stops_at_once(method):
     X = problems.counts()
-    result = run(X, 4, method, max_iter=20_000)
-    again = run(X, 4, method, init=(result.U, result.V))
+    result = run(X, 4, method, max_iter=20_000, tol=1e-5)
+    again = run(X, 4, method, init=(result.U, result.V), tol=1e-5)
     assert again.status == "converged"
     assert again.n_iter <= 2
 
@@ -365,7 +365,7 @@ def test_penalties_shrink_the_factors_and_converge():
     X = problems.low_rank_noisy()
     plain = run(X, 4)
     for weights in ({"l1_U": 0.5, "l1_V": 0.5}, {"l2_U": 0.5, "l2_V": 0.5}):
-        result = run(X, 4, max_iter=20_000, **weights)
+        result = run(X, 4, max_iter=20_000, tol=1e-5, **weights)
         assert result.status == "converged"
         assert result.U.sum() + result.V.sum() < plain.U.sum() + plain.V.sum()
         l1, l2 = weights.get("l1_U", 0.0), weights.get("l2_U", 0.0)
@@ -386,7 +386,7 @@ PENALTIES = [
 def test_every_method_minimizes_the_penalized_objective(method, weights):
     """The KKT residual is that of the penalized problem, from its definition; a run that has converged has it."""
     X = problems.low_rank_noisy()
-    result = run(X, 4, method, init="random", max_iter=5000, **weights)
+    result = run(X, 4, method, init="random", max_iter=5000, tol=1e-5, **weights)
     own = slow.penalized_kkt(X, result.U, result.V, **weights)
     assert result.certificate.kkt == pytest.approx(own, rel=1e-6, abs=1e-12)
     assert own <= (1e-5 * 1.001 if method not in SLOW else 1e-2)
@@ -398,9 +398,9 @@ def test_further_starts_have_the_options_of_the_first(monkeypatch):
     kind = type(DESCENTS["e-hals"])
     original = kind.begin
     monkeypatch.setattr(kind, "begin", lambda self, state: (begun.append(self), original(self, state))[1])
-    result = run(problems.counts(), 4, alpha=2.0, beta=0.01, surrogate=False, max_iter=2000)
+    result = run(problems.counts(), 4, alpha=2.0, beta=0.01, surrogate=False, restarts=3)
     assert result.phases["restart"].iterations > 0
-    assert len(begun) == 4
+    assert len(begun) >= 4
     assert all((method.alpha, method.beta) == (2.0, 0.01) for method in begun)
 
 
@@ -413,9 +413,13 @@ def test_a_penalty_that_outweighs_the_data_is_named():
 def test_unconverged_runs_warn_once_with_value_and_remedy():
     X = problems.dense()
     with pytest.warns(ConvergenceWarning, match=r"KKT residual is .*Increase max_iter or tol") as caught:
-        enmf.factorize(X, 5, "hals", init="random", max_iter=2, random_state=0)
+        enmf.factorize(X, 5, "hals", init="random", max_iter=2, tol=1e-5, random_state=0)
     assert len(caught) == 1
     assert caught[0].filename == __file__
+    with pytest.warns(ConvergenceWarning, match=r"too few to tell what going on would gain; .*Increase max_iter"):
+        enmf.factorize(X, 5, "hals", init="random", max_iter=2, random_state=0)
+    with pytest.warns(ConvergenceWarning, match=r"going on is expected to gain .* of the error. Increase max_iter"):
+        enmf.factorize(X, 5, "hals", init="random", max_iter=20, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         enmf.factorize(X, 5, "hals", init="random", max_iter=2, tol=0, random_state=0)

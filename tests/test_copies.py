@@ -10,6 +10,7 @@ import enmf
 import enmf.api.consensus
 import enmf.matrix.sparse
 from enmf.api.request import Request, solve
+from enmf.certificate.words import TOL
 from enmf.problem.validation.arrays import check_problem
 from enmf.problem.validation.numbers import make_rng
 from enmf.run.stopping import Stopping
@@ -82,7 +83,7 @@ def test_consensus_certifies_without_another_copy(X, copies):
 def test_each_run_of_stability_counts_its_own_passes(X, costs_alone, n_threads):
     """Runs at the same time share the data, not the count of what they have cost."""
     found = enmf.stability(X, RANK, n_runs=RUNS, n_threads=n_threads, random_state=0)
-    usual = Request()
+    usual = Request(stopping=Stopping(tol=TOL))
     alone = costs_alone(make_rng(0).spawn(RUNS), usual, replace(usual, method="e-hals", init="random", bound=False))
     assert [costs(result) for result in found.results] == alone
 

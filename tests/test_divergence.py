@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from sklearn.decomposition import non_negative_factorization
 from sklearn.exceptions import ConvergenceWarning
 
+import enmf
 import problems
 import slow
 from enmf.api.registry import DESCENTS
 from enmf.api.request import Request
 from enmf.api.request import solve as solve_request
+from enmf.certificate.words import SETTLED
 from enmf.losses.divergence import Divergence
 from enmf.losses.frobenius import Frobenius
 from enmf.matrix.sweeps import EntrySteps
@@ -421,3 +423,20 @@ def test_options_of_coordinate_newton_steps_reach_the_kernel():
 def test_zeros_of_a_sparse_matrix_need_not_be_listed_for_kullback_and_leibler():
     X = sp.csr_array(problems.counts())
     assert Divergence(1.0).step_flops(check_problem(X).X, 3) < Divergence(1.5).step_flops(check_problem(X).X, 3)
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.5, 1.0, 1.5])
+def test_a_default_run_ends_when_going_on_would_gain_next_to_nothing(beta):
+    rng = np.random.default_rng(0)
+    X = rng.poisson(rng.gamma(0.5, 1.0, (150, 5)) @ rng.gamma(0.5, 3.0, (5, 40))) + (0.5 if beta == 0.0 else 0.0)
+    usual, long = (
+        enmf.factorize(X, 5, loss=beta, random_state=0, restarts=0, **options)
+        for options in ({}, {"tol": 1e-8, "max_iter": 3000})
+    )
+    assert usual.status in ("settled", "converged")
+    assert usual.n_iter < long.n_iter
+    assert long.loss <= usual.loss <= 1.0005 * long.loss
+    if usual.status == "settled":
+        assert usual.certificate.left <= SETTLED
+    else:
+        assert usual.certificate.kkt <= 1e-5

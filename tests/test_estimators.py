@@ -42,7 +42,7 @@ def test_fit_transform_equals_transform(store, solver):
 
 def test_attributes_describe_the_returned_factors():
     X = problems.counts()
-    model = ENMF(5, random_state=0)
+    model = ENMF(5, tol=1e-5, random_state=0)
     W = model.fit_transform(X)
     assert model.n_components_ == 5
     assert model.components_.shape == (5, 50)
@@ -112,11 +112,11 @@ def test_float32_is_kept():
 
 def test_custom_start_and_warm_start():
     X = problems.counts()
-    model = ENMF(4, random_state=0)
+    model = ENMF(4, tol=1e-5, random_state=0)
     W = model.fit_transform(X)
-    again = ENMF(4, init="custom").fit(X, W=W, H=model.components_)
+    again = ENMF(4, init="custom", tol=1e-5).fit(X, W=W, H=model.components_)
     assert again.trace_[-1].iteration <= 2
-    warm = ENMF(4, warm_start=True, random_state=0).fit(X)
+    warm = ENMF(4, warm_start=True, tol=1e-5, random_state=0).fit(X)
     first = warm.trace_[-1].iteration
     assert warm.fit(X).trace_[-1].iteration <= 2 < first
     with pytest.raises(ValueError, match="needs both W and H"):

@@ -138,7 +138,7 @@ def test_signs_zero_columns_and_rank_one():
 
 def test_an_approximate_factorization_becomes_an_exact_one():
     X, U0, V0 = make_exact(60, 50, 6, 0.4, random_state=0)
-    rough = enmf.factorize(X, 6, random_state=0, target_error=0.01 * np.linalg.norm(X))
+    rough = enmf.factorize(X, 6, "hals", init="random", random_state=0, target_error=0.01 * np.linalg.norm(X))
     assert rough.certificate.relative_error > 1e-4
     U, V = enmf.exact.svd_factors(X, 6)
     found = enmf.exact.transform_to_orthant(U, V, start=rough, max_iter=0)

@@ -118,7 +118,7 @@ def test_every_combination_ends_at_a_stationary_point(stage, surrogate):
 
 def test_the_paper_preset():
     X = problems.counts()
-    result = enmf.factorize(X, 4, preset="paper", max_iter=20_000)
+    result = enmf.factorize(X, 4, preset="paper", max_iter=20_000, tol=1e-5)
     assert result.rotation.start == "identity"
     assert "surrogate" not in result.phases
     assert result.status == "converged"
@@ -135,28 +135,24 @@ def test_a_bad_minimum_of_low_rank_data_is_left_by_another_start():
 
 def test_small_data_are_given_further_starts_and_the_best_one_is_kept():
     X = load_digits().data
-    found = enmf.factorize(X, 20, random_state=1, bound=False)
+    found = enmf.factorize(X, 20, random_state=1, bound=False, restarts=3)
     once = enmf.factorize(X, 20, random_state=1, bound=False, restarts=0)
     first, further = (list(found.trace.of(phase)) for phase in ("descent", "restart"))
     ends = [row.error for row, after in itertools.pairwise([*first, *further]) if after.iteration == 0]
     assert len(ends) == 3
     ends.append(further[-1].error)
     assert found.error == pytest.approx(min(ends), rel=1e-9)
-    assert found.error < 0.996 * once.error
-    assert found.n_iter == once.n_iter
+    assert found.error <= once.error
     for result in (once, enmf.factorize(X, 5, "hals", init="exterior", random_state=0)):
         assert "restart" not in result.phases
 
 
-def test_rotation_costs_no_more_than_it_is_worth():
-    """Small sparse data: an iteration of the rotation costs more than a pass over X, so there are few of them."""
+def test_as_many_rotations_as_wanted():
     rng = np.random.default_rng(0)
     X = rng.random((300, 400)) * (rng.random((300, 400)) < 0.02)
-    for rank, most in ((4, 20), (60, 5)):
-        result = enmf.factorize(X, rank, random_state=0, restarts=0, max_iter=3, tol=0)
-        assert 0 < result.phases["rotation"].iterations <= most
     for wanted in (0, 7):
-        result = enmf.factorize(X, 60, random_state=0, restarts=0, max_iter=3, tol=0, rotation_iterations=wanted)
+        options = {"rotation_iterations": wanted, "rotation": "spread"}
+        result = enmf.factorize(X, 60, random_state=0, restarts=0, max_iter=3, tol=0, **options)
         assert result.phases["rotation"].iterations == wanted
 
 
@@ -165,7 +161,7 @@ def test_factors_of_the_core_become_nearly_optimal_factors_of_all_rows_in_two_pa
     true_U, true_V = (rng.random((n, 3)) * (rng.random((n, 3)) < 0.6) for n in (2500, 1800))
     X = DenseMatrix(true_U @ true_V.T + 0.01 * rng.random((2500, 1800)))
     A, B = truncated_svd(X, 3, oversampling=2, rng=rng).factors(5)
-    core = make_core(LowRankMatrix(A, B), X.dtype, rng)
+    core = make_core(LowRankMatrix(A, B), X.dtype, 0.0, rng)
     assert core.shape[0] < 2500
     assert core.shape[1] < 1800
     state = State(Problem(core), *(rng.random((n, 3)) for n in core.shape))
@@ -188,20 +184,21 @@ def test_factors_of_the_core_become_nearly_optimal_factors_of_all_rows_in_two_pa
 def test_factors_of_a_core_with_all_rows_are_those_of_X():
     X = DenseMatrix(problems.dense())
     A, B = factors(X.array, 6)
-    core = make_core(LowRankMatrix(A, B), X.dtype, np.random.default_rng(0))
+    core = make_core(LowRankMatrix(A, B), X.dtype, np.inf, np.random.default_rng(0))
+    np.testing.assert_array_equal(core.A, A)
     state = State(Problem(core), np.abs(A), np.abs(B))
     before = X.passes
-    U, V = lift(state, core, B, X)
-    assert X.passes == before
-    assert U is state.U
-    assert V is state.V
+    U, _ = lift(state, core, B, X)
+    assert X.passes - before == 2
+    best = np.array([nnls(np.abs(B), row)[0] for row in X.array])
+    assert np.linalg.norm(X.array - U @ np.abs(B).T) <= 1.01 * np.linalg.norm(X.array - best @ np.abs(B).T)
 
 
 def test_rotation_decides_on_nearly_exact_data_and_near_the_orthant():
     """Decisions are functions of facts: no matrix is needed to test them."""
 
     def decides(error, mass):
-        facts = Facts(error, mass, exact=True, core_cost=0.1)
+        facts = Facts(error, mass, exact=True, core_cost=0.1, step_flops=1e10)
         return plan_effort(facts, ExteriorOptions(), MEASURED, Plan()).decides
 
     assert decides(0.02, 1.0)  # nearly exact
@@ -218,6 +215,7 @@ def test_the_plan_says_what_was_done_and_why():
     for phase in ("svd", "rotation"):
         assert f"  {phase}" in shown
     assert all(decision.because for decision in result.plan)
-    (rotation,) = (d.what for d in result.plan if d.phase == "rotation")
-    assert result.rotation.start in rotation
+    rotation, parts = (d.what for d in result.plan if d.phase == "rotation")
+    assert "singular pairs" in parts
+    assert "from spread and identity" in rotation
     assert result.rotation.iterations <= int(rotation.split()[-3])

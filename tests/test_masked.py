@@ -1,5 +1,7 @@
 """Masked matrices and their kernels against the slow twins, in every way the pattern can be kept."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import scipy.optimize
@@ -166,3 +168,17 @@ def test_observed_entries_are_given_back(kind):
         places[rows, columns] += 1
     np.testing.assert_array_equal(places, W > 0)
     np.testing.assert_allclose(found, np.where(W > 0, X, 0), rtol=1e-12)
+
+
+def test_weights_and_gaps_keep_their_places_whatever_the_version_of_scipy():
+    """Both are listed one after the other; old versions of SciPy do not sort them when they make a matrix of them."""
+    X = np.arange(1.0, 16.0).reshape(3, 5) % 4
+    stored = sp.csr_array(np.where(X == 3, 0.0, X))
+    weights = np.linspace(0.1, 1.5, stored.nnz)
+    side = from_sparse(stored, sp.csr_array(X == 3), weights).rows
+    expected = np.where(X == 3, -1.0, 0.0)
+    expected[stored.nonzero()] = weights - 1
+    found = np.zeros(X.shape)
+    found[np.repeat(np.arange(3), np.diff(side.indptr)), side.indices] = side.weights
+    np.testing.assert_allclose(found, expected)
+    assert all(np.all(np.diff(side.indices[a:b]) > 0) for a, b in pairwise(side.indptr))

@@ -26,7 +26,8 @@ def test_every_file_of_a_start_or_method_is_in_the_registry(room):
 
 
 def test_every_start_and_method_that_the_registry_imports_has_a_name():
-    tables = [registry.DESCENTS, registry.STARTS, registry.OWN_STARTS, registry.COMPLETIONS, registry.COMPLETION.starts]
+    tables = [registry.DESCENTS, registry.STARTS, registry.OWN_STARTS, registry.COMPLETIONS]
+    tables += [registry.COMPLETION.starts, registry.OWN_DESCENTS]
     named = {type(value) if isinstance(value, Method) else value for table in tables for value in table.values()}
     imported = [value for value in vars(registry).values() if getattr(value, "__module__", "").startswith("enmf.")]
     starts = {value for value in imported if value.__module__.startswith("enmf.starts.")}

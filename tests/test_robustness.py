@@ -172,7 +172,7 @@ def test_global_optimum_is_said_within_the_printed_tolerance_only():
 @pytest.mark.parametrize("weights", [{"l1_U": 5.0, "l1_V": 5.0}, {"l1_V": 1.0, "l2_U": 1.0}], ids=str)
 def test_a_penalty_is_applied_also_where_the_start_is_exact(method, weights):
     X = np.outer([1.0, 2, 3], [1.0, 1, 2, 4])
-    result = fit(X, 1, method, max_iter=2000, **weights)
+    result = fit(X, 1, method, max_iter=2000, tol=1e-5, **weights)
     assert result.status == "converged"
     assert result.n_iter > 0
     assert not result.certificate.globally_optimal

@@ -275,7 +275,7 @@ def test_unsorted_and_duplicate_sparse_entries():
         ({"init": (1j * np.ones((80, 3)), np.ones((50, 3)))}, "Complex data not supported: init U"),
         ({"init": (np.ones((80, 3)), [[1, "x", None]] * 50)}, "init V must be an array of numbers"),
         ({"restarts": -1}, "restarts must be at least 0, got -1"),
-        ({"restarts": "a"}, "restarts must be an integer, got 'a'"),
+        ({"restarts": "a"}, "restarts must be an integer or None, got 'a'"),
         ({"random_state": -1}, "random_state must not be negative, got -1"),
         ({"dtype": "nonsense"}, "dtype must be float32 or float64, got nonsense"),
         ({"alpha": "x"}, "alpha must be a number, got 'x'"),

@@ -31,12 +31,23 @@ if TYPE_CHECKING:
     from enmf.certificate.certificate import Certificate
     from enmf.geometry import exact
     from enmf.geometry.equivalence import Comparison, compare
+    from enmf.io.annotated import to_anndata
     from enmf.matrix.factor import WorkersLost
+    from enmf.report.diagnostics import (
+        plot_comparison,
+        plot_convergence,
+        plot_reconstruction,
+        plot_residuals,
+        plot_stability,
+        plot_usages,
+    )
     from enmf.report.interpretation import components_frame, top_features
-    from enmf.report.plots import plot_components
+    from enmf.report.plots import plot_clustergram, plot_components, plot_ranks
     from enmf.run.result import Result
     from enmf.sklearn.nmc import ENMC
     from enmf.sklearn.nmf import ENMF, non_negative_factorization
+    from enmf.stream.certificate import StreamCertificate
+    from enmf.stream.stream import Stream
 
 __version__ = "0.1.0"
 
@@ -49,6 +60,8 @@ __all__ = [
     "RankSelection",
     "Result",
     "Stability",
+    "Stream",
+    "StreamCertificate",
     "WorkersLost",
     "certify",
     "compare",
@@ -62,9 +75,18 @@ __all__ = [
     "initializations",
     "methods",
     "non_negative_factorization",
+    "plot_clustergram",
+    "plot_comparison",
     "plot_components",
+    "plot_convergence",
+    "plot_ranks",
+    "plot_reconstruction",
+    "plot_residuals",
+    "plot_stability",
+    "plot_usages",
     "select_rank",
     "stability",
+    "to_anndata",
     "top_features",
 ]
 
@@ -78,13 +100,24 @@ _HOMES = {
     "api.registry": ("completion_methods", "initializations", "methods"),
     "api.stability": ("Stability", "stability"),
     "certificate.certificate": ("Certificate",),
+    "io.annotated": ("to_anndata",),
     "matrix.factor": ("WorkersLost",),
     "geometry.equivalence": ("Comparison", "compare"),
     "report.interpretation": ("components_frame", "top_features"),
-    "report.plots": ("plot_components",),
+    "report.diagnostics": (
+        "plot_comparison",
+        "plot_convergence",
+        "plot_reconstruction",
+        "plot_residuals",
+        "plot_stability",
+        "plot_usages",
+    ),
+    "report.plots": ("plot_clustergram", "plot_components", "plot_ranks"),
     "run.result": ("Result",),
     "sklearn.nmc": ("ENMC",),
     "sklearn.nmf": ("ENMF", "non_negative_factorization"),
+    "stream.certificate": ("StreamCertificate",),
+    "stream.stream": ("Stream",),
 }
 _ROOMS = {"datasets": "datasets", "exact": "geometry.exact"}  # modules that are public themselves
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -63,6 +63,30 @@ class HeldSource {
         unlocked([&] { divergence_terms(start, stop, problem, f, v.size ? v.data : nullptr, a, b); });
     }
 
+    void models(Index start, Index stop, const Array& C, const Array& base, const Array& F, const Array& sums) const {
+        apart({&sums}, {&C, &base, &F});
+        const auto f = F.rows<const T>("F");
+        const auto to = sums.rows<double>("sums");
+        const auto problem = of(C, base, 0.0, base, f.count, f.width);
+        inside(start, stop, f.width);
+        require(to.count == f.width && to.width == model_numbers(f.count), "sums has to have a line for each model");
+        unlocked([&] { add_models(start, stop, problem, f, to); });
+    }
+
+    // l2 has to be zeros: penalties are not in these sums.
+    void slopes(Index start, Index stop, const Array& C, const Array& base, const Array& l2, const Array& F,
+                const Array& to, const Array& shares, const Array& sums) const {
+        apart({&sums}, {&C, &base, &l2, &F, &to, &shares});
+        const auto f = F.rows<const T>("F"), goal = to.rows<const T>("to");
+        const auto at = shares.line<const double>("shares");
+        const auto found = sums.rows<double>("sums");
+        const auto problem = of(C, base, 0.0, l2, f.count, f.width);
+        inside(start, stop, f.width);
+        require(goal.count == f.count && goal.width == f.width, "to has to have the shape of F");
+        require(found.count == f.width && found.width == at.size + 1, "sums has to have a column for each share and one");
+        unlocked([&] { add_slopes(start, stop, problem, f, goal, at, found); });
+    }
+
   private:
     DivergenceProblem<T> of(const Array& C, const Array& base, double l1, const Array& l2, Index r, Index n) const {
         require(source_ != nullptr && n == source_->rows, "F has to have a column for each row of the matrix");
@@ -93,6 +117,8 @@ void bind_source(nb::module_& m, const char* name) {
         .def("sparse", &Held::sparse)
         .def("newton", &Held::newton)
         .def("entry_steps", &Held::entry_steps)
+        .def("models", &Held::models)
+        .def("slopes", &Held::slopes)
         .def("terms", &Held::terms);
 }
 
@@ -101,6 +127,18 @@ void bind_source(nb::module_& m, const char* name) {
 void bind_divergence(nb::module_& m) {
     bind_source<double>(m, "Double");
     bind_source<float>(m, "Single");
+    m.def("sweep_models", [](Index start, Index stop, const Array& models, double l1, double l2, const Array& F,
+                             Index sweeps, double accuracy) {
+        apart({&F}, {&models});
+        by_real(F, "F", [&]<class T>(Type<T>) {
+            const auto f = F.rows<T>("F");
+            const auto from = models.rows<const double>("models");
+            inside(start, stop, f.width);
+            require(from.count == f.width && from.width == model_numbers(f.count),
+                    "models has to have a line for each column of F");
+            unlocked([&] { sweep_models<T>(start, stop, from, l1, l2, f, sweeps, accuracy); });
+        });
+    });
 }
 
 }  // namespace enmf

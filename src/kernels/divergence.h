@@ -380,6 +380,21 @@ class BetaLoss {
     const T floor_;
 };
 
+// Coordinate sweeps on the second-order model of a row, at most so many, until one changes u by less than this share of
+// the first.
+template <class T>
+void minimize(NormalEquations<T>& G, RowSweeps<T>& sweeps, Index r, Index most, double progress) {
+    sweeps.begin(G, std::numeric_limits<double>::infinity());
+    for (Index k = 0; k < r; ++k)  // no curvature, so the loss is linear in it
+        if (!(G[k][k] > LEAST_CURVATURE<T>) && G.right()[k] < T(0)) sweeps.u[k] = T(0);
+    double first = 0.0;
+    for (Index s = 0; s < most; ++s) {
+        const double change = sweeps.template sweep<true>(G);
+        if (s == 0) first = change;
+        if (change <= progress * progress * first) break;
+    }
+}
+
 // What all rows have in common.
 template <class T>
 struct DivergenceProblem {
@@ -462,27 +477,56 @@ class DivergenceRow {
 
     // One step; returns whether u has changed. m has to be that of u, and is so afterwards.
     bool step(Index most, double progress) {
-        of_.loss.model(row_);
-        G_.clear();
-        G_.add(
-            row_.count, [&](Index e) { return line(e); }, [&](Index e) { return row_.a[e]; },
-            [&](Index e) { return row_.t[e]; });
+        second_order();
         G_.mirror();
         for (Index k = 0; k < r_; ++k) {
             G_[k][k] += of_.l2[i_];
             G_.right()[k] -= of_.l1 + (row_.implied ? of_.base[k] : T(0));
             before_[k] = u()[k];
         }
-        sweeps_.begin(G_, std::numeric_limits<double>::infinity());
-        for (Index k = 0; k < r_; ++k)  // no curvature, so the loss is linear in it
-            if (!(G_[k][k] > LEAST_CURVATURE<T>) && G_.right()[k] < T(0)) u()[k] = T(0);
-        double first = 0.0;
-        for (Index s = 0; s < most; ++s) {
-            const double change = sweeps_.template sweep<true>(G_);
-            if (s == 0) first = change;
-            if (change <= progress * progress * first) break;
-        }
+        minimize(G_, sweeps_, r_, most, progress);
         return settle();
+    }
+
+    // The lower triangle of G, and b without the entries that are implied.
+    const NormalEquations<T>& second_order() {
+        of_.loss.model(row_);
+        G_.clear();
+        G_.add(
+            row_.count, [&](Index e) { return line(e); }, [&](Index e) { return row_.a[e]; },
+            [&](Index e) { return row_.t[e]; });
+        return G_;
+    }
+
+    // A step from u to row i of `to`, for `slope_at` and `rise`.
+    void set_out(const Rows<const T>& to) {
+        for (Index k = 0; k < r_; ++k) {
+            before_[k] = u()[k];
+            u()[k] = to[k][i_];
+        }
+        predict(row_.after.get());
+    }
+
+    // Slope of the replacement at this share of the step.
+    double slope_at(double share) const {
+        double total = of_.loss.slope(row_, static_cast<T>(share));
+        for (Index k = 0; k < r_; ++k) {
+            const double from = static_cast<double>(before_[k]), step = static_cast<double>(u()[k]) - from;
+            const double linear = static_cast<double>(of_.l1 + (row_.implied ? of_.base[k] : T(0)));
+            total += step * (linear + static_cast<double>(of_.l2[i_]) * (from + share * step));
+        }
+        return total;
+    }
+
+    // A bound from above on the change of the replacement over the whole step.
+    double rise() const {
+        double total = of_.loss.rise(row_);
+        for (Index k = 0; k < r_; ++k) {
+            const double from = static_cast<double>(before_[k]), to = static_cast<double>(u()[k]);
+            const double linear = static_cast<double>(of_.l1 + (row_.implied ? of_.base[k] : T(0)));
+            total += (to - from) * (linear + 0.5 * static_cast<double>(of_.l2[i_]) * (to + from));
+        }
+        return total;
     }
 
     double value() const {
@@ -537,26 +581,6 @@ class DivergenceRow {
         }
         std::copy_n(before_.get(), r_, u().get());
         return false;
-    }
-
-    double slope_at(double share) const {
-        double total = of_.loss.slope(row_, static_cast<T>(share));
-        for (Index k = 0; k < r_; ++k) {
-            const double from = static_cast<double>(before_[k]), step = static_cast<double>(u()[k]) - from;
-            const double linear = static_cast<double>(of_.l1 + (row_.implied ? of_.base[k] : T(0)));
-            total += step * (linear + static_cast<double>(of_.l2[i_]) * (from + share * step));
-        }
-        return total;
-    }
-
-    double rise() const {
-        double total = of_.loss.rise(row_);
-        for (Index k = 0; k < r_; ++k) {
-            const double from = static_cast<double>(before_[k]), to = static_cast<double>(u()[k]);
-            const double linear = static_cast<double>(of_.l1 + (row_.implied ? of_.base[k] : T(0)));
-            total += (to - from) * (linear + 0.5 * static_cast<double>(of_.l2[i_]) * (to + from));
-        }
-        return total;
     }
 
     void accept(T share) {
@@ -722,6 +746,71 @@ void divergence_terms(Index start, Index stop, const DivergenceProblem<T>& of, c
             up[k][i] = row.up()[k];
             down[k][i] = row.down()[k];
         }
+    }
+}
+
+// A step of rows whose entries lie in several blocks, each in the memory of somebody else, takes two sums over the blocks.
+// The first is that of the models, a line of numbers for each row: the lower triangle of G, then both parts of the
+// gradient, which give b = G u + up - down. The second judges the step: slopes at some shares of it, and the bound on its
+// change. Penalties count once, so they are not in these sums.
+
+inline Index model_numbers(Index r) { return r * (r + 1) / 2 + 2 * r; }
+
+// Add the models of the rows start..stop of F (r x n) to the lines of `models`.
+template <class T>
+void add_models(Index start, Index stop, const DivergenceProblem<T>& of, const Rows<const T>& F,
+                const Rows<double>& models) {
+    DivergenceRow<T> row(of);
+    const Index r = F.count;
+    for (Index i = start; i < stop; ++i) {
+        row.read(i, F);
+        row.predict();
+        row.gradient_parts();
+        const NormalEquations<T>& G = row.second_order();
+        double* to = models[i];
+        for (Index k = 0; k < r; ++k)
+            for (Index j = 0; j <= k; ++j) *to++ += static_cast<double>(G[k][j]);
+        for (Index k = 0; k < r; ++k) to[k] += static_cast<double>(row.up()[k]);
+        for (Index k = 0; k < r; ++k) to[r + k] += static_cast<double>(row.down()[k]);
+    }
+}
+
+// Add, for the steps of the rows start..stop from F to `to` (r x n), slopes at the shares and the bound on the change.
+template <class T>
+void add_slopes(Index start, Index stop, const DivergenceProblem<T>& of, const Rows<const T>& F,
+                const Rows<const T>& to, const Line<const double>& shares, const Rows<double>& slopes) {
+    DivergenceRow<T> row(of);
+    for (Index i = start; i < stop; ++i) {
+        row.read(i, F);
+        row.predict();
+        row.set_out(to);
+        for (Index s = 0; s < shares.size; ++s) slopes[i][s] += row.slope_at(shares[s]);
+        slopes[i][shares.size] += row.rise();
+    }
+}
+
+// Minimize the models of the rows start..stop of F (r x n), penalty included, in place.
+template <class T>
+void sweep_models(Index start, Index stop, const Rows<const double>& models, double l1, double l2, const Rows<T>& F,
+                  Index sweeps, double accuracy) {
+    const Index r = F.count;
+    NormalEquations<double> G(r);
+    RowSweeps<double> row(r);
+    for (Index i = start; i < stop; ++i) {
+        G.clear();
+        const double* from = models[i];
+        for (Index k = 0; k < r; ++k)
+            for (Index j = 0; j <= k; ++j) G[k][j] = *from++;
+        G.mirror();
+        for (Index k = 0; k < r; ++k) {
+            row.u[k] = static_cast<double>(F[k][i]);
+            G.right()[k] = from[k] - from[r + k] - l1;
+        }
+        for (Index k = 0; k < r; ++k)
+            for (Index j = 0; j < r; ++j) G.right()[k] += G[k][j] * row.u[j];
+        for (Index k = 0; k < r; ++k) G[k][k] += l2;
+        minimize(G, row, r, sweeps, accuracy);
+        for (Index k = 0; k < r; ++k) F[k][i] = static_cast<T>(row.u[k]);
     }
 }
 

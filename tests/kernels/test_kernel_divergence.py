@@ -194,6 +194,69 @@ def test_many_steps_come_close_to_the_optimum_of_other_convex_rows(kernels, p):
         assert row.objective(u) / size <= better.fun + 1e-5
 
 
+@settings(max_examples=40, deadline=None)
+@given(p=given_problems(), data=st.data())
+def test_models_of_rows_are_added(kernels, p, data):
+    start = data.draw(st.integers(0, p.n))
+    stop = data.draw(st.integers(start, p.n))
+    sums = np.full((p.n, p.r * (p.r + 1) // 2 + 2 * p.r), 7.0)
+    p.source(kernels).models(start, stop, p.C, p.base, p.F, sums)
+    assert (sums[:start] == 7).all()
+    assert (sums[stop:] == 7).all()
+    for i in range(start, stop):
+        expected = p.row(i).model_line(p.u(i))
+        curvature = p.r * (p.r + 1) // 2
+        for some in (slice(0, curvature), slice(curvature, None)):
+            p.close(sums[i, some], 7.0 + expected[some], 1e-10)
+
+
+@settings(max_examples=40, deadline=None)
+@given(p=given_problems(dtypes=st.just(np.float64), sizes=st.just("counts")), seed=st.integers(0, 1000))
+def test_slopes_along_steps_are_added(kernels, p, seed):
+    """Without a penalty, whatever the problem has; the last one is the bound on the change."""
+    p.l1, p.l2[:] = 0.0, 0.0
+    rng = np.random.default_rng(seed)
+    goal = p.F * rng.uniform(0.1, 3.0, p.F.shape) * (rng.random(p.F.shape) < 0.9) + 1e-3
+    shares = np.array([1.0, 0.5, 0.0])
+    sums = np.full((p.n, 4), 7.0)
+    p.source(kernels).slopes(0, p.n, p.C, p.base, p.l2, p.F, goal, shares, sums)
+    for i in range(p.n):
+        row, u = p.row(i), p.u(i)
+        step = goal[:, i] - u
+        expected = [row.slope(u, step, share) for share in shares] + [row.rise(u, step)]
+        m, after = row.model(u), row.model(u + step)
+        size = float((row.w * np.abs(after - m) * (1.0 + row.x * np.minimum(m, after) ** (p.beta - 2.0))).sum())
+        p.close(sums[i], 7.0 + np.array(expected), 1e-9, size + 7.0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(p=given_problems(sizes=st.just("counts")), sweeps=st.integers(1, 3))
+def test_models_that_were_added_are_swept(kernels, p, sweeps):
+    lines = np.array([p.row(i).model_line(p.u(i)) for i in range(p.n)])
+    l2 = float(p.l2.max())
+    expected = [slow.swept_model(lines[i], p.u(i), p.l1, l2, sweeps) for i in range(p.n)]
+    kernels.divergence.sweep_models(0, p.n, lines, p.l1, l2, p.F, sweeps, 0.0)
+    for i in range(p.n):
+        p.close(p.F[:, i], expected[i], 1e-7)
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.5, 1.0, 1.5])
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_models_and_slopes_of_blocks_make_those_of_the_whole(kernels, beta, kind):
+    whole = Problem(beta, 5, np.float64, kind, 33, "counts", (np.int64, np.int32), 0)
+    goal, shares = 1.5 * whole.F + 0.1, np.array([1.0, 0.25])
+    found = [[np.zeros((whole.n, 25)), np.zeros((whole.n, 3))] for _ in range(2)]
+    for cuts, (models, slopes) in zip(([0, 33], [0, 1, 20, 33]), found):
+        for low, high in itertools.pairwise(cuts):
+            p = Problem(beta, 5, np.float64, kind, 33, "counts", (np.int64, np.int32), 0)
+            p.X, p.W, p.C = (np.ascontiguousarray(A) for A in (p.X[:, low:high], p.W[:, low:high], p.C[low:high]))
+            p.base, source = p.C.sum(axis=0), p.source(kernels)
+            source.models(0, p.n, p.C, p.base, p.F, models)
+            source.slopes(0, p.n, p.C, p.base, p.l2, p.F, goal, shares, slopes)
+    for one, other in zip(*found):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10 * np.abs(one).max())
+
+
 @settings(max_examples=200, deadline=None)
 @given(
     p=given_problems(dtypes=st.just(np.float64), sizes=st.just("counts")),
@@ -315,6 +378,21 @@ def test_what_does_not_fit_is_refused(kernels):
     ):
         with pytest.raises(ValueError, match=what):
             source.terms(0, p.n, p.C, p.base, *wrong)
+    sums = np.zeros((p.n, 18))
+    for wrong in (sums[:-1], sums[:, :-1]):
+        with pytest.raises(ValueError, match="a line for each model"):
+            source.models(0, p.n, p.C, p.base, p.F, wrong)
+    shares, slopes = np.ones(2), np.zeros((p.n, 3))
+    for wrong, what in (
+        ((p.l2, p.F, p.F[:-1].copy(), shares, slopes), "to has to have the shape of F"),
+        ((p.l2, p.F, p.F.copy(), shares[:1], slopes), "a column for each share and one"),
+        ((p.l2[:-1], p.F, p.F.copy(), shares, slopes), "l2 has to have the length of F"),
+    ):
+        with pytest.raises(ValueError, match=what):
+            source.slopes(0, p.n, p.C, p.base, *wrong)
+    for wrong, what in (((0, p.n, sums[:-1]), "a line for each column"), ((0, p.n + 1, sums), "range")):
+        with pytest.raises(ValueError, match=what):
+            kernels.divergence.sweep_models(*wrong, 0.0, 0.0, p.F, 1, 0.0)
     with pytest.raises(ValueError, match="a column for each row"):
         kernels.divergence.Double(1.0).terms(0, 6, p.C, p.base, p.F, values, up, down)
 

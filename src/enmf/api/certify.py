@@ -8,13 +8,16 @@ from enmf import parallel
 from enmf.certificate.certificate import Certificate, make_certificate
 from enmf.certificate.words import TOL
 from enmf.linalg.bound import sharpen
-from enmf.linalg.svd import truncated_svd
+from enmf.linalg.eigen import positive_part
+from enmf.linalg.svd import bounded
 from enmf.problem.problem import Problem
 from enmf.problem.state import State
-from enmf.problem.validation.factors import check_factors, with_ridge
+from enmf.problem.validation.arrays import check_problem
+from enmf.problem.validation.factors import check_columns, check_factors, with_ridge
 from enmf.problem.validation.losses import with_loss
 from enmf.problem.validation.masks import check_masked_or_complete
 from enmf.problem.validation.numbers import check_choice, check_number, check_threads, make_rng
+from enmf.problem.validation.structure import Known, check_obeyed, with_structure
 
 
 def certify(
@@ -31,7 +34,14 @@ def certify(
     tol: float = TOL,
     random_state: Any = 0,
     n_threads: int | None = None,
-    fixed: str | None = None,
+    fixed: Any = None,
+    support_U: Any = None,
+    support_V: Any = None,
+    row_weights: Any = None,
+    column_weights: Any = None,
+    nonnegative: str = "both",
+    negative: str = "refuse",
+    symmetric: bool = False,
 ) -> Certificate:
     """Certificate of factors from any library: how close to the best possible, whether stationary, whether unique.
 
@@ -51,9 +61,12 @@ def certify(
     random_state : int, RandomState, Generator or None
         Seed of the SVD of a large X.
     n_threads : int, optional
-    fixed : {"U", "V"}, optional
+    fixed : {"U", "V"} or array-like of shape (k, m), optional
         A factor that was given rather than optimized: the KKT figures are those of the other one. The problem in the
-        other factor is convex, so `stationary` then means the best possible for the given factor.
+        other factor is convex, so `stationary` then means the best possible for the given factor. Or known components,
+        as for `enmf.factorize`: the first k columns of V.
+    support_U, support_V, row_weights, column_weights, nonnegative, negative, symmetric
+        What was known about the factors, as for `enmf.factorize`; factors that do not obey it are refused.
 
     Examples
     --------
@@ -69,14 +82,21 @@ def certify(
     ('unknown', 8)
     """
     check_number("tol", tol, low=0.0)
-    if fixed is not None:
-        check_choice("fixed", fixed, ["U", "V"])
-    problem = with_loss(check_masked_or_complete(X, missing, mask, weights, ridge), loss)
+    factor = check_choice("fixed", fixed, ["U", "V"]) if isinstance(fixed, str) else None
+    known = Known.of({**locals(), "fixed": None if factor else fixed})
+    if known.keeps_negative:
+        problem = with_loss(check_problem(X, negative=True), loss)
+    else:
+        problem = with_loss(check_masked_or_complete(X, missing, mask, weights, ridge), loss)
     if not problem.X.complete:
         problem = with_ridge(problem, ridge, ridge_scaling)
-    U, V = check_factors(U, V, problem.X, None, problem.scale)
+    problem = with_structure(problem, check_columns(V), known)
+    structure = problem.structure
+    U, V = check_factors(U, V, problem.X, None, problem.scale, structure.U.signed, structure.V.signed)
+    U, V = structure.own(U, 0), structure.own(V, 1)
+    check_obeyed(structure, U, V)
     with parallel.limit(check_threads(n_threads)):
-        return certify_problem(problem, State(problem, U, V), tol, random_state, fixed)
+        return certify_problem(problem, State(problem, U, V), tol, random_state, factor)
 
 
 def certify_problem(
@@ -84,7 +104,7 @@ def certify_problem(
 ) -> Certificate:
     """`certify` for factors that are already validated."""
     bound = _lower_bound(problem, state.rank, random_state)
-    if not state.penalized:  # a penalty fixes the scale of the columns
+    if not problem.penalty.fixes_scale:
         state.balance(sort=False, clear=False)
     return make_certificate(state, bound, tol, fixed).in_units(problem.units, problem.loss)
 
@@ -93,4 +113,6 @@ def _lower_bound(problem: Problem, rank: int, random_state: Any) -> float:
     rng = make_rng(random_state)
     if rank >= min(problem.X.shape) or not problem.loss.has_bound(problem.X):
         return 0.0
-    return sharpen(problem.X, truncated_svd(problem.X, rank, rng=rng), rng=rng).lower_bound(rank)
+    if problem.structure.symmetric:
+        return sharpen(problem.X, positive_part(problem.X, rank, rng), rng=rng).lower_bound(rank)
+    return bounded(problem.X, None, rank, rng).lower_bound(rank)

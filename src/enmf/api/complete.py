@@ -32,7 +32,7 @@ def complete(
     ridge: float | tuple[float, float] = 0.0,
     ridge_scaling: str = "entries",
     init: str | tuple[Any, Any] | None = None,
-    tol: float = DEFAULTS.tol,
+    tol: float | None = DEFAULTS.tol,
     max_iter: int = DEFAULTS.max_iter,
     time_limit: float | None = None,
     target_error: float | None = None,
@@ -41,6 +41,7 @@ def complete(
     callback: Callable[[Progress], object] | None = None,
     verbose: bool | int = False,
     dtype: Any = None,
+    scale: str = "balanced",
     **options: Any,
 ) -> Result:
     """Factorize a nonnegative matrix with missing entries; U Vᵀ completes it.
@@ -78,6 +79,8 @@ def complete(
         this.
     max_iter, time_limit, target_error, random_state, n_threads, callback, verbose, dtype
         As for `enmf.factorize`.
+    scale : {"balanced", "sum", "max", "norm"}
+        As for `enmf.factorize`; a ridge decides on the scale itself.
     **options
         Fields of `enmf.exterior.softimpute.CompletionOptions`, and parameters of the descent method.
 

@@ -58,6 +58,16 @@ class Consensus:
         ||X - U Vᵀ|| of each run.
     feature_names : list of str or None
         Names of the columns of X, if it was a pandas or polars frame.
+
+    Examples
+    --------
+    >>> import enmf
+    >>> X, _, _ = enmf.datasets.make_exact(40, 30, 3, 0.4, random_state=0)
+    >>> agreed = enmf.consensus(X, 3, n_runs=4)
+    >>> agreed.support.tolist(), agreed.outliers
+    ([4, 4, 4], 0)
+    >>> agreed.components_frame().shape
+    (3, 30)
     """
 
     U: np.ndarray = field(repr=False)

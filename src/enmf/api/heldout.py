@@ -83,7 +83,7 @@ class HeldOut:
     """Folds of hidden entries of a sample of X; call `look` with increasing ranks."""
 
     def __init__(self, X: Matrix, folds: int, side: int, seed: int, loss: Loss = FROBENIUS) -> None:
-        self.folds, self.seed, self.loss = folds, seed, loss
+        self.folds, self.seed, self.loss = folds, seed, loss.in_memory()  # visible entries are brought here
         rng = np.random.default_rng([seed, 0])
         self.sample = draw_sample(X, side, rng)
         self.hidden = hide(self.sample, folds, rng)

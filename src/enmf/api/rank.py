@@ -30,9 +30,8 @@ import numpy as np
 from enmf import parallel
 from enmf.api.heldout import Factors, HeldOut, sample_side
 from enmf.api.request import Request, solve
-from enmf.linalg.bound import sharpen
 from enmf.linalg.spectrum import Spectrum
-from enmf.linalg.svd import truncated_svd
+from enmf.linalg.svd import bounded
 from enmf.problem.problem import Problem
 from enmf.problem.validation.arrays import check_problem
 from enmf.problem.validation.factors import check_ranks
@@ -72,6 +71,16 @@ class RankSelection:
         False if the sweep was interrupted: the larger ranks are missing.
     loss_name : str
         What was minimized.
+
+    Examples
+    --------
+    >>> import enmf
+    >>> X, _, _ = enmf.datasets.make_exact(40, 30, 3, 0.4, random_state=0)
+    >>> found = enmf.select_rank(X, range(2, 6))
+    >>> found.rank, found.complete
+    (3, True)
+    >>> found.table.index.tolist(), bool((found.table["error"] >= 0.999 * found.table["bound"]).all())
+    ([2, 3, 4, 5], True)
     """
 
     rank: int
@@ -274,7 +283,7 @@ class _Sweep:
     def _spectrum(self, rank: int) -> Spectrum:
         rng = np.random.default_rng([self.seed, rank])
         X = self.problem.X
-        return sharpen(X, truncated_svd(X, rank, rng=rng), rng=rng)
+        return bounded(X, None, rank, rng)
 
     def _rank(self, rank: int, spectrum: Spectrum | None, held: HeldOut, n_threads: int | None) -> Row:
         began = time.perf_counter()

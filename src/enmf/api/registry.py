@@ -27,6 +27,7 @@ from enmf.solvers.gradient import Gradient
 from enmf.solvers.hals import HALS, R1D, AcceleratedHALS, ExtrapolatedHALS
 from enmf.solvers.mu import ExtrapolatedUpdates, MultiplicativeUpdates
 from enmf.solvers.nesterov import FPGM, NeNMF
+from enmf.solvers.symmetric import SymmetricHALS
 from enmf.starts.heuristic import heuristic
 from enmf.starts.kmeans import kmeans
 from enmf.starts.nica import nica
@@ -66,6 +67,7 @@ STARTS: dict[str, MakeStart] = {
     "spa": spa,
 }
 
+OWN_DESCENTS: dict[str, Method] = {"symmetric": SymmetricHALS()}  # descents that belong to what is known
 OWN_STARTS: dict[str, MakeStart] = {"r1d": r1d}  # starts that belong to one method
 
 COMPLETIONS: dict[str, Method] = {
@@ -112,16 +114,39 @@ COMPLETION = Catalogue(
 
 
 def methods(loss: str | float = "frobenius") -> list[str]:
-    """Names accepted as `method` by `enmf.factorize` for this loss."""
+    """Names accepted as `method` by `enmf.factorize` for this loss.
+
+    Examples
+    --------
+    >>> import enmf
+    >>> enmf.methods()[:4]
+    ['enmf', 'hals', 'a-hals', 'e-hals']
+    >>> "anls-bpp" in enmf.methods("kullback-leibler")
+    False
+    """
     offered = check_loss(loss).offers()
     return [FACTORIZATION.own, *(name for name, method in DESCENTS.items() if method.needs <= offered)]
 
 
 def initializations() -> list[str]:
-    """Names accepted as `init` by `enmf.factorize`."""
+    """Names accepted as `init` by `enmf.factorize`.
+
+    Examples
+    --------
+    >>> import enmf
+    >>> enmf.initializations()[:3]
+    ['exterior', 'random', 'nndsvd']
+    """
     return FACTORIZATION.initializations()
 
 
 def completion_methods() -> list[str]:
-    """Names accepted as `method` by `enmf.complete`."""
+    """Names accepted as `method` by `enmf.complete`.
+
+    Examples
+    --------
+    >>> import enmf
+    >>> enmf.completion_methods()
+    ['enmc', 'masked-scd', 'masked-e-scd', 'masked-mu', 'adm']
+    """
     return COMPLETION.methods()

@@ -5,20 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from enmf.api.registry import COMPLETION, FACTORIZATION, OWN_STARTS, Catalogue
+import numpy as np
+
+from enmf.api.registry import COMPLETION, FACTORIZATION, OWN_DESCENTS, OWN_STARTS, Catalogue
+from enmf.certificate.words import TOL
 from enmf.exterior.borrowed import BorrowedStart
+from enmf.exterior.guided import GuidedStart
 from enmf.exterior.plan import PAPER
+from enmf.exterior.sampled import SampledStart
+from enmf.exterior.structured import StructuredStart
+from enmf.exterior.symmetric import SymmetricStart
 from enmf.linalg.spectrum import Spectrum
 from enmf.problem.problem import Problem
-from enmf.problem.validation.factors import WEIGHTS, check_init, check_rank, with_penalty
+from enmf.problem.refusals import refuse
+from enmf.problem.validation.factors import WEIGHTS, check_init, check_rank, check_scale, with_penalty
+from enmf.problem.validation.layers import with_layers
 from enmf.problem.validation.masks import check_masked_rank
 from enmf.problem.validation.numbers import check_choice, check_threads, make_rng, warn_outside
+from enmf.problem.validation.structure import NOTHING_KNOWN, Known, with_structure
 from enmf.run.checks import check_options, check_wishes
 from enmf.run.method import Method
 from enmf.run.options import Given, Made, RunOptions, Start, Wishes
 from enmf.run.result import Result
 from enmf.run.run import run
-from enmf.run.stopping import FURTHER
+from enmf.run.stopping import FURTHER, Stopping
 
 PRESETS: dict[str | None, tuple[dict[str, Any], str | None]] = {None: ({}, None), "paper": (PAPER, "hals")}
 
@@ -31,6 +41,7 @@ class Request(Wishes):
     init: str | tuple[Any, Any] | None = None
     random_state: Any = None
     preset: str | None = None
+    known: Known = NOTHING_KNOWN
     options: dict[str, Any] = field(default_factory=dict)
     details: dict[str, Any] = field(default_factory=dict)
     rank_name: str = "rank"
@@ -48,9 +59,16 @@ class Request(Wishes):
             "init": self.init if isinstance(self.init, str) or self.init is None else "given factors",
             **{name: getattr(self.stopping, name) for name in ("tol", "max_iter", "time_limit", "target_error")},
             "random_state": self.random_state if plain else type(self.random_state).__name__,
+            "scale": self.scale,
             **(self.details or {"preset": self.preset}),
+            **{word: _plain(getattr(self.known, word)) for word in self.known.words()},
             **self.options,
         }
+
+
+def _plain(value: Any) -> Any:
+    """What settings show of a word: itself, or that something was given."""
+    return value if isinstance(value, (str, bool, int, float)) else "given"
 
 
 def solve(problem: Problem, rank: int, request: Request, spectrum: Spectrum | None = None) -> Result:
@@ -66,14 +84,43 @@ def prepare(problem: Problem, rank: int, request: Request) -> tuple[Problem, Run
     rng = make_rng(request.random_state)
     rank = _check_rank(rank, problem, request.rank_name)
     exterior, method, weights = _sort_options(catalogue, request)
+    _refuse(request, method, weights)
+    problem = with_structure(problem, rank, request.known)
     problem = with_penalty(problem, weights) if weights else problem
+    problem = with_layers(problem, rank, request.known)
+    check_scale(request.scale, problem)
     wishes = {wish.name: getattr(request, wish.name) for wish in fields(Wishes)}
     wishes["n_threads"] = check_threads(request.n_threads)
-    limits = {key: request.options[key] for key in FURTHER if key in request.options}
-    wishes["stopping"] = replace(request.stopping, **limits)
+    wishes["stopping"] = _stopping(request, problem)
     start = _start(catalogue, request, exterior, method, problem, rank)
+    if problem.structure.symmetric:
+        start, method = SymmetricStart() if not isinstance(start, Given) else start, OWN_DESCENTS["symmetric"]
+    elif problem.structure:
+        start = StructuredStart(start)
+    elif problem.penalty.guide is not None and not isinstance(start, Given):
+        start = GuidedStart(start)
     settings = {"loss": problem.loss.name, **request.settings()}
     return problem, RunOptions(rank, method, start, request.method, rng, settings, **wishes)
+
+
+def _refuse(request: Request, method: Method, weights: dict[str, float]) -> None:
+    """Refuse what does not go with what is known about the factors."""
+    words = request.known.words()
+    if words:
+        things = set(method.needs)
+        things |= {"penalty"} if any(weights.values()) else set()
+        things |= {"checkpoint"} if request.checkpoint is not None else set()
+        things |= {"another method"} if request.method != FACTORIZATION.own or "descent" in request.options else set()
+        refuse(words, things)
+
+
+def _stopping(request: Request, problem: Problem) -> Stopping:
+    """The limits, with a tolerance for a loss whose runs cannot do without, and when a residual leaves no doubt."""
+    limits: dict[str, Any] = {key: request.options[key] for key in FURTHER if key in request.options}
+    if request.stopping.settles and not problem.loss.settles:
+        limits["tol"] = TOL
+    limits["sure"] = problem.loss.sure
+    return replace(request.stopping, **limits)
 
 
 def _check_rank(rank: Any, problem: Problem, name: str) -> int:
@@ -115,14 +162,26 @@ def _sort_options(catalogue: Catalogue, request: Request) -> tuple[Any, Method, 
 
 def _start(catalogue: Catalogue, request: Request, exterior: Any, method: Method, problem: Problem, rank: int) -> Start:
     init = request.init
+    if problem.structure.symmetric and isinstance(init, str) and init != "exterior":
+        raise ValueError(f"init={init!r} makes two different factors, and symmetric=True has one; use 'exterior'")
+    if init is None and problem.X.signed:
+        init = "exterior"  # the others need X >= 0
     if init is None and request.method != catalogue.own and method.own_start is not None:
         return Made(OWN_STARTS[method.own_start])
     if init is None:
         init = "exterior" if request.method == catalogue.own else catalogue.start
-    found = check_init(init, catalogue.initializations(), problem.X, rank, problem.scale, best_U=problem.X.complete)
+    found = check_init(init, catalogue.initializations(), problem, rank, best_U=problem.X.complete)
     if not isinstance(found, str):
-        return Given(*found)
+        U, V = found
+        if problem.structure.symmetric and not np.array_equal(U, V):
+            raise ValueError("init of a symmetric factorization must be a pair (U, U) of equal factors")
+        own = problem.structure.own
+        return Given(None if U is None else own(U, 0), own(V, 1))
+    if found != "exterior" and problem.X.signed:
+        raise ValueError(f"init={found!r} needs X >= 0; use 'exterior' or give factors (U, V)")
     if found != "exterior":
         return Made(catalogue.starts[found])
     start = catalogue.exterior(exterior)
-    return BorrowedStart(start) if problem.loss.scalings else start
+    if not problem.loss.scalings:
+        return start
+    return BorrowedStart(start) if problem.X.has_rows else SampledStart(BorrowedStart(start))

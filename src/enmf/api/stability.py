@@ -15,6 +15,7 @@ import numpy as np
 
 from enmf import parallel
 from enmf.api.request import Request, solve
+from enmf.certificate.words import TOL
 from enmf.geometry.equivalence import SAME_ERROR, TOLERANCE, match
 from enmf.problem.validation.arrays import check_problem
 from enmf.problem.validation.losses import with_loss
@@ -48,6 +49,14 @@ class Stability:
     agreement : ndarray of shape (n_runs, n_runs)
         Share of converged columns, mean of both factors, for each pair of runs.
     starts : list of str
+
+    Examples
+    --------
+    >>> import enmf
+    >>> X, _, _ = enmf.datasets.make_exact(40, 30, 3, 0.4, random_state=0)
+    >>> found = enmf.stability(X, 3, n_runs=4, random_state=0)
+    >>> len(found.results), found.starts[0], bool(found.best.error <= found.errors.min())
+    (4, 'exterior', True)
     """
 
     results: list[Result] = field(repr=False)
@@ -92,7 +101,7 @@ class Stability:
         ]
         for k, minimum in enumerate(self.minima):
             shown = ", ".join(f"{run} ({self.starts[run]})" if run == 0 else str(run) for run in sorted(minimum.runs))
-            lines.append(f"  {k:>7}  {minimum.error:>10.6g}  {100 * minimum.frequency:>8.1f} %   {shown}")
+            lines.append(f"  {k + 1:>7}  {minimum.error:>10.6g}  {100 * minimum.frequency:>8.1f} %   {shown}")
         return "\n".join(lines)
 
 
@@ -103,7 +112,7 @@ def stability(
     *,
     loss: str | float = "frobenius",
     descent: str = "e-hals",
-    tol: float = DEFAULTS.tol,
+    tol: float = TOL,
     max_iter: int = DEFAULTS.max_iter,
     match_tol: float = TOLERANCE,
     random_state: Any = 0,

@@ -23,8 +23,7 @@ from enmf.api.request import Request, solve
 from enmf.bench import outside
 from enmf.bench.table import Row, Table
 from enmf.certificate.words import TOL
-from enmf.linalg.bound import sharpen
-from enmf.linalg.svd import truncated_svd
+from enmf.linalg.svd import bounded
 from enmf.problem.problem import Problem
 from enmf.problem.state import State
 from enmf.problem.validation.arrays import check_problem
@@ -72,7 +71,7 @@ def bound_of(problem: Problem, rank: int) -> float:
     if not problem.loss.has_bound(problem.X):
         return 0.0
     rng = make_rng(0)
-    return sharpen(problem.X, truncated_svd(problem.X, rank, rng=rng), rng=rng).lower_bound(rank) * problem.scale
+    return bounded(problem.X, None, rank, rng).lower_bound(rank) * problem.scale
 
 
 def measure(problem: Problem, U: np.ndarray, V: np.ndarray) -> tuple[float, float]:

@@ -8,7 +8,9 @@ is zero.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -19,10 +21,15 @@ from enmf.losses.base import Loss
 from enmf.problem.problem import Units
 from enmf.problem.state import State
 
+FOLLOW = ("lower_bound", "ratio", "gap", "globally_optimal")  # what follows from the bound
+
 
 @dataclass(frozen=True)
 class Certificate:
     """What is known about a pair of factors, whoever computed it.
+
+    The bound of a large X takes passes over it, so it is computed when it, or what follows from it, is first asked for
+    (printing the certificate does); X must not have changed until then.
 
     Attributes
     ----------
@@ -73,9 +80,26 @@ class Certificate:
     block_gap : (float, float) or None
         For losses without a bound: U alone, and V alone, cannot lower the loss by more than this. Rigorous; nan where
         the problem of one factor is not convex (beta < 1) or has a penalty.
+    left : float
+        Share of the error (other losses: of sqrt(2 loss)) that going on is expected to gain, from the errors of the run
+        (`enmf.run.prospect`): an estimate, not a bound, and about this minimum only. nan for factors without a descent,
+        or a very short one.
+    known : str or None
+        What was known about the factors in advance: KKT figures refer to what is free, uniqueness is not judged.
+        Weights of rows and columns are part of every figure.
     bound_skipped : bool
         True if the bound was skipped because it would have exceeded the time limit; `lower_bound` is then 0, which is
         a valid bound.
+
+    Examples
+    --------
+    >>> import enmf
+    >>> X, U, V = enmf.datasets.make_exact(30, 20, 3, random_state=0)
+    >>> certificate = enmf.certify(X, U, V)
+    >>> certificate.exact, certificate.stationary, certificate.rank
+    (True, True, 3)
+    >>> sorted(certificate.to_dict())[:3]
+    ['block_gap', 'bound_skipped', 'components']
     """
 
     error: float
@@ -102,6 +126,25 @@ class Certificate:
     loss_name: str = "frobenius"
     explained: float = float("nan")
     block_gap: tuple[float, float] | None = None
+    left: float = float("nan")
+    known: str | None = None
+
+    def awaiting(self, bound: Callable[[], float]) -> Certificate:
+        """This certificate with a bound that is computed when it is asked for."""
+        other = object.__new__(Certificate)
+        other.__dict__.update({name: value for name, value in self.__dict__.items() if name not in FOLLOW})
+        other.__dict__["_awaited"] = bound
+        return other
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in FOLLOW or "_awaited" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self.__dict__.update(_follows(self.error, self.relative_error, self.__dict__["_awaited"](), self.exact))
+        self.__dict__.pop("_awaited", None)
+        return self.__dict__[name]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     @property
     def duplicated_components(self) -> tuple[int, ...]:
@@ -154,6 +197,7 @@ class Certificate:
             ("KKT residual (scale-free)", f"{self.kkt:.2e}"),
             ("KKT products (max, sum)", f"{self.kkt_max:.2e}, {self.kkt_sum:.2e}"),
             ("stationary", stationary),
+            *([] if math.isnan(self.left) else [("expected still to gain", f"{100 * self.left:.2g} % of the error")]),
             ("globally optimal", optimal),
         ]
         if self.observed is not None:
@@ -164,6 +208,8 @@ class Certificate:
             rows.append(("dead components", counted(self.dead_components)))
         if self.duplicated_components:
             rows.append(("duplicated components", counted(self.duplicated_components)))
+        if self.known is not None:
+            rows.append(("known in advance", self.known))
         if self.fixed is not None:
             rows.append(("fixed factor", f"{self.fixed}; the KKT figures refer to the other one"))
         return rows
@@ -195,6 +241,24 @@ class Certificate:
         return html_table("Certificate", self.facts())
 
 
+def _follows(error: float, relative: float, bound: float, exact: bool) -> dict[str, Any]:
+    """What follows from a bound, for an error without penalty."""
+    bound = min(bound, error)  # rounding in the error must not put it below a bound it meets
+    return {
+        "lower_bound": bound,
+        "ratio": error / bound if bound > 0 else (1.0 if exact else math.inf),
+        "gap": relative * (1.0 - bound / error) if error > 0 else 0.0,
+        "globally_optimal": error <= (1.0 + PROVEN) * bound,
+    }
+
+
+def _known(state: State) -> str | None:
+    """What was known about the factors, and what became of guides."""
+    guide = state.problem.penalty.guide
+    said = [] if guide is None else [f"guide {outcome}" for outcome in guide.outcome(state.U, state.V)]
+    return "; ".join(filter(None, [state.problem.structure.describe(), *said])) or None
+
+
 def make_certificate(state: State, lower_bound: float, tol: float, fixed: str | None = None) -> Certificate:
     """The certificate of a state with balanced columns; the products it has at hand are used."""
     X, loss, free = state.X, state.problem.loss, not state.penalized
@@ -203,26 +267,26 @@ def make_certificate(state: State, lower_bound: float, tol: float, fixed: str | 
     exact = error <= exactness(X.dtype) * whole
     kkt = state.kkt(fixed)
     measures = [half.measure() for half, name in zip(state.halves, "UV") if name != fixed]
-    lower_bound = min(lower_bound, error)  # rounding in the error must not put it below a bound it meets
+    relative = error / whole if whole > 0 else 0.0
+    follows = _follows(error, relative, lower_bound, exact)
+    follows["globally_optimal"] = free and loss.has_bound(X) and bool(follows["globally_optimal"])
     alive = np.logical_and(*(np.diag(half.gram) > 0 for half in state.halves))
     return Certificate(
         error=error,
-        relative_error=error / whole if whole > 0 else 0.0,
-        lower_bound=lower_bound,
-        ratio=error / lower_bound if lower_bound > 0 else (1.0 if exact else float("inf")),
-        gap=(error - lower_bound) / whole if whole > 0 else 0.0,
+        relative_error=relative,
+        **follows,
         kkt=kkt,
         kkt_max=max(measure.largest_product for measure in measures),
         kkt_sum=sum(measure.sum_product for measure in measures),
         min_gradient=min(measure.smallest for measure in measures),
-        globally_optimal=free and loss.has_bound(X) and error <= (1.0 + PROVEN) * lower_bound,
         exact=free and exact,
         stationary=kkt <= tol,
         rank=state.rank,
         dead_components=tuple(np.flatnonzero(~alive).tolist()),
         tol=tol,
         components=describe_components(state),
-        uniqueness=uniqueness(state.U, state.V),
+        uniqueness=None if state.problem.structure else uniqueness(state.U, state.V),
+        known=_known(state),
         fixed=fixed,
         observed=X.observed,
         loss=value,

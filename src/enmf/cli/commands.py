@@ -20,12 +20,14 @@ from enmf.cli.options import (
     Data,
     Force,
     Json,
+    Knowing,
     LargeData,
     Loss,
     Quiet,
     Rank,
     Report,
     Seed,
+    Shape,
     Solving,
     Threads,
     given,
@@ -42,6 +44,7 @@ from enmf.cli.outputs import (
     versions,
     watched,
 )
+from enmf.cli.streams import learn_stream, refuse_for_streams
 from enmf.io.messages import InputProblem, say
 from enmf.io.reading import Reading, option, parse_loss
 
@@ -93,11 +96,14 @@ Examples
   enmf factorize spectra.csv --rank 10
   enmf factorize counts.mtx.gz --rank 20 --column-names genes.txt --tables csv
   enmf factorize counts.mtx.gz --rank 20 --loss kullback-leibler
+  enmf factorize mutations.csv --rank 20 --fixed signatures.csv
   cat table.csv | enmf factorize - --rank 5 --out table.npz
   enmf factorize large.npy --rank 20 --memory-limit 2GB --checkpoint run1
-  enmf factorize parts --rank 20 --scheduler tcp://head:8786""",
+  enmf factorize parts --rank 20 --scheduler tcp://head:8786
+  enmf factorize large.csv --rank 20 --stream
+  zcat rows*.csv.gz | enmf factorize - --rank 20 --stream --out rows.npz""",
 )
-@grouped(solving=Solving, reading=Reading, outputs=Outputs)
+@grouped(solving=Solving, knowing=Knowing, shape=Shape, reading=Reading, outputs=Outputs)
 def factorize(
     data: LargeData,
     rank: Rank,
@@ -117,12 +123,31 @@ def factorize(
     checkpoint: Annotated[
         str | None, option("FOLDER", "save the factors here; the same command then resumes from them")
     ] = None,
+    stream: Annotated[
+        bool, Option("--stream", help="read the rows once, in parts, and never hold them: V and a certificate")
+    ] = False,
+    batch: Annotated[int | None, option("N", "--stream: lines that are read at a time  [default: 1000]", min=1)] = None,
+    forget: Annotated[
+        float | None, option("SHARE", "--stream: weight that earlier rows lose with every part  [default: 0]")
+    ] = None,
     solving: Solving,
+    knowing: Knowing,
+    shape: Shape,
     reading: Reading,
     outputs: Outputs,
 ) -> None:
     """Factorize a complete nonnegative table and certify the result."""
-    outputs.check(data, [reading.row_names, reading.column_names])
+    outputs.check(data, [reading.row_names, reading.column_names, *knowing.files()])
+    if stream:
+        refuse_for_streams(
+            method=method, init=init, restarts=restarts, dtype=dtype, memory_limit=memory_limit, scheduler=scheduler,
+            checkpoint=checkpoint, tol=solving.tol, max_iter=solving.max_iter, time_limit=solving.time_limit,
+            trace=outputs.trace, report=outputs.report, loss=None if solving.loss == "frobenius" else solving.loss,
+        )  # fmt: skip
+        learn_stream(data, rank, reading, outputs, solving, batch or 1000, forget or 0.0)
+        return
+    if batch is not None or forget is not None:
+        raise InputProblem("--batch" if batch is not None else "--forget", "only affects streams", "Add --stream")
     check_not_inputs(checkpoint, [data])
     import numpy as np
 
@@ -133,6 +158,7 @@ def factorize(
     outputs.check_images(table)
     more = given(method=method, init=init, restarts=restarts, dtype=dtype)
     more |= given(memory_limit=memory_limit, checkpoint=checkpoint)
+    more |= knowing.arguments() | shape.arguments(table.columns)
     with working_on(table), workers_at(scheduler):
         result = work(table.values, rank, **solving.arguments(), **more, verbose=watched(outputs.quiet))
         result = replace(result, U=np.asarray(result.U))  # fetched while the workers are there

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 WRONG = {  # kind of entry -> what is wrong with it, and the remedy
     "NaN": ("is missing or NaN", "Fill it in"),
     "infinite": ("is infinite", "Remove or clip it"),
-    "negative": ("is negative", "NMF needs entries >= 0: shift or rescale the data, or drop the column"),
+    "negative": ("is negative", "NMF needs entries >= 0: shift or rescale, drop the column, or see --negative"),
 }
 
 

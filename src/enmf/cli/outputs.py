@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from enmf.api.rank import RankSelection
     from enmf.io.tables import Table
     from enmf.run.result import Result
+    from enmf.stream.stream import Stream
 
 NOT_FACTORS = (".csv", ".tsv", ".txt", ".npy", ".mtx", ".parquet", ".h5ad", ".json", ".html", ".png")
 
@@ -102,6 +103,23 @@ class Outputs:
 
         if result.status not in DONE and not result.certificate.stationary:
             raise Exit(NOT_CONVERGED)
+
+    def finish_stream(self, stream: Stream, columns: list[str] | None, source: str) -> None:
+        """Write the components and what is needed to go on, and say so."""
+        from enmf.io import results
+
+        path, table = self.factors(source), None
+        results.save(path, stream.save)
+        if self.tables is not None:
+            table = self.labelled(source)[1]
+            results.save_table(table, stream.V, columns, "column")
+        if self.certificate is not None:
+            about = {"status": stream.status, "data": source, "command": _command(), "versions": versions()}
+            results.save_json(self.certificate, {**about, **stream.certificate.to_dict()})
+        if not self.quiet:
+            print(f"status: {stream.status}")
+            print(stream.certificate)
+            say_written(path, table, self.certificate)
 
     def _write(self, result: Result, table: Table, predict: str | None) -> None:
         from enmf.io import results

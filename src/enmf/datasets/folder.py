@@ -14,11 +14,35 @@ import scipy.sparse as sp
 
 
 class DataFolderMissing(FileNotFoundError):
-    """There is no data folder, or it contains no load.py."""
+    """There is no data folder, or it contains no load.py.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from enmf.datasets import DataFolderMissing, load
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     try:
+    ...         X, labels = load("digits", folder)
+    ...     except DataFolderMissing as missing:
+    ...         print(str(missing).endswith("ENMF_DATA must name a folder with a load.py"))
+    True
+    """
 
 
 def load(name: str, folder: str | os.PathLike[str] | None = None, **options: Any) -> tuple[Any, dict[str, Any]]:
-    """X and its labels, by name."""
+    """X and its labels, by name.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from enmf.datasets import load
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     script = "import numpy as np\\ndef load(name): return np.ones((3, 2)), {'name': name}"
+    ...     _ = pathlib.Path(folder, "load.py").write_text(script)
+    ...     X, labels = load("ones", folder)
+    >>> X.shape, labels
+    ((3, 2), {'name': 'ones'})
+    """
     place = folder or os.environ.get("ENMF_DATA")
     if not place:
         raise DataFolderMissing("no data folder: set the environment variable ENMF_DATA or pass folder=")
@@ -38,6 +62,17 @@ def load_rcv1(folder: str | os.PathLike[str] | None = None, *, download: bool = 
 
     `folder` is where `sklearn.datasets.fetch_rcv1` has put it (scikit-learn's own folder by default).
     Nothing is downloaded unless `download` is true: the file has 650 MB.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from enmf.datasets import DataFolderMissing, load_rcv1
+    >>> with tempfile.TemporaryDirectory() as empty:
+    ...     try:
+    ...         X = load_rcv1(empty)
+    ...     except DataFolderMissing as missing:
+    ...         print(str(missing)[:18])
+    RCV1 was not found
     """
     from sklearn.datasets import fetch_rcv1
 

@@ -26,7 +26,17 @@ TRAIN, VALIDATION, TEST = 0, 1, 2
 
 @dataclass(frozen=True)
 class Ratings:
-    """Ratings as a list: values[e] is the rating that user_ids[rows[e]] gave to item_ids[columns[e]]."""
+    """Ratings as a list: values[e] is the rating that user_ids[rows[e]] gave to item_ids[columns[e]].
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from enmf.datasets import Ratings
+    >>> users, items = np.array([101, 205]), np.array([7, 8, 9])
+    >>> ratings = Ratings(np.array([0, 0, 1]), np.array([0, 2, 1]), np.array([5.0, 3.0, 4.0]), None, users, items)
+    >>> ratings.shape, ratings.matrix().toarray().tolist()
+    ((2, 3), [[5.0, 0.0, 3.0], [0.0, 4.0, 0.0]])
+    """
 
     rows: np.ndarray
     columns: np.ndarray

@@ -26,7 +26,7 @@ from enmf.distributed.parts import Instruction, Lost, Part
 from enmf.distributed.rows import Pieces, RowBlocks, Step, Value, program, resolved
 from enmf.distributed.sources import is_held
 from enmf.kernels import nnls
-from enmf.matrix.base import Matrix, largest_size, product_cost, repeats
+from enmf.matrix.base import Matrix, largest_size, once, product_cost, repeats
 from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.factor import WorkersLost, collect, gather, inner, row_blocks
 from enmf.matrix.sparse import SparseMatrix
@@ -43,6 +43,8 @@ class ChunkedMatrix(Matrix):
     Products X V stay with the parts, as `RowBlocks`; `gathered()` is the same X for methods that need them locally.
     `lazy`: results of length n are Dask arrays.
     """
+
+    stays = False
 
     def __init__(
         self, blocks: Sequence[Any], surveys: Sequence[Survey], preparation: Preparation, engine: Engine, lazy: bool
@@ -61,7 +63,7 @@ class ChunkedMatrix(Matrix):
         self.heights = [sum(part) for part in tall]
         self._values: weakref.WeakSet[Value] = weakref.WeakSet()
         self._unused: list[int] = []  # rows that are no longer referenced
-        self._V: np.ndarray | None = None
+        self._again: tuple[Any, ...] = (_nothing,)  # how lost rows of U are made without their history
         self._heavy = 0
         weakref.finalize(self, engine.release)
 
@@ -161,15 +163,22 @@ class ChunkedMatrix(Matrix):
                 if self.engine.client is None:
                     value.step.begin_anew(_nothing)  # local rows cannot be lost
                 elif value.step.depth > LONG or (heavy and value.step.depth > LONG // 50):
-                    value.step.begin_anew(_best_for, self._V)
+                    value.step.begin_anew(*self._again)
                     self._heavy = 0
 
     # Products ---------------------------------------------------------------------------------------------------------
 
     def _times(self, V: np.ndarray) -> Any:
-        V = np.array(V, dtype=self.dtype, order="F")  # a copy: the caller changes V in place, and steps are remembered
-        self._V, self._heavy = V, self._heavy + V.nbytes
-        return self.rows(_times, V, columns=V.shape[1], dtype=self.dtype)
+        return self.rows(_times, self.kept_for_later(V, _best_for), columns=V.shape[1], dtype=self.dtype)
+
+    def kept_for_later(self, V: np.ndarray, best: Callable[..., np.ndarray], *arguments: Any) -> np.ndarray:
+        """A copy of V: the caller changes V in place, and steps are remembered.
+
+        best(part, *arguments, V) are the best rows of U for V, which stand in for rows that are lost later.
+        """
+        V = np.array(V, dtype=self.dtype, order="F")
+        self._again, self._heavy = (best, *arguments, V), self._heavy + V.nbytes
+        return V
 
     def _transpose_times(self, U: Any) -> np.ndarray:
         return self._with_gram(U)[0]
@@ -213,6 +222,20 @@ class ChunkedMatrix(Matrix):
 
     def row_squares(self) -> np.ndarray:
         return self._squares().gather()[:, 0]
+
+    @once
+    def _sums(self) -> list[np.ndarray]:
+        rows, columns = zip(*self.collect(_both_sums))
+        return [np.concatenate(rows), np.sum(columns, axis=0)]
+
+    def power_sum(self, power: float) -> float:
+        return float(self.total(_power_sum, power)) if power > 0 else float(self.shape[0]) * self.shape[1]
+
+    def zeros_in(self) -> int:
+        return self.shape[0] * self.shape[1] - self._nonzeros
+
+    def listed_entries(self, beta: float) -> int:
+        return self._nonzeros if self.sparse and beta == 1.0 else self.shape[0] * self.shape[1]
 
     def _squares(self) -> RowBlocks:
         return self.rows(_row_squares, columns=1, dtype=np.float64)
@@ -344,6 +367,15 @@ def _gram_times_in_double(part: Part, Q: np.ndarray) -> np.ndarray:
 
 def _residual(part: Part, U: np.ndarray, V: np.ndarray, share: float) -> float:
     return part.squared_residual(U, V, share)
+
+
+def _both_sums(part: Part) -> tuple[np.ndarray, np.ndarray]:
+    found = [(block.sums(0), block.sums(1)) for _, block in part.matrices()]
+    return np.concatenate([rows for rows, _ in found]), np.sum([columns for _, columns in found], axis=0)
+
+
+def _power_sum(part: Part, power: float) -> float:
+    return sum(block.power_sum(power) for _, block in part.matrices())
 
 
 def _given(part: Part, rows: np.ndarray) -> np.ndarray:

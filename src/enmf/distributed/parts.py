@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from enmf import parallel
-from enmf.distributed.blocks import Preparation, as_matrix
+from enmf.distributed.blocks import Preparation, as_block, as_matrix
 from enmf.matrix.base import Matrix
 from enmf.matrix.dense import DenseMatrix
 
@@ -45,13 +45,15 @@ class Part:
             yield slice(start, start + height), self.preparation.apply(raw)
             start += height
 
-    def _matrices(self) -> Iterator[tuple[slice, Matrix]]:
+    def matrices(self, columns: Any = None) -> Iterator[tuple[slice, Matrix]]:
+        """The blocks, or these columns of them, and the rows of the part that they have."""
         for rows, block in self._ready():
-            yield rows, as_matrix(block)
+            whole = columns is None or (isinstance(columns, slice) and columns == slice(0, block.shape[1]))
+            yield rows, as_matrix(block if whole else as_block(block[:, columns]))
 
     def times(self, V: np.ndarray) -> np.ndarray:
         out = np.empty((self.height, V.shape[1]), self.preparation.dtype, order="F")
-        for rows, block in self._matrices():
+        for rows, block in self.matrices():
             out[rows] = block._times(V)
         return out
 
@@ -63,13 +65,13 @@ class Part:
         return _total(_transpose_times(block, as_matrix(block)._times(Q)) for _, block in self._ready())
 
     def gram_times_in_double(self, Q: np.ndarray) -> np.ndarray:
-        return _total(block._gram_times_in_double(Q) for _, block in self._matrices())
+        return _total(block._gram_times_in_double(Q) for _, block in self.matrices())
 
     def squared_residual(self, U: np.ndarray, V: np.ndarray, share: float) -> float:
-        return sum(block._squared_residual(U[rows], V, share) for rows, block in self._matrices())
+        return sum(block._squared_residual(U[rows], V, share) for rows, block in self.matrices())
 
     def row_squares(self) -> np.ndarray:
-        squares = [block.row_squares() for _, block in self._matrices()]
+        squares = [block.row_squares() for _, block in self.matrices()]
         return np.concatenate(squares)[:, None]
 
     def pick(self, index: np.ndarray) -> Any:

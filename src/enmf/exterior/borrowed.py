@@ -4,15 +4,19 @@ Near the best model of rank one, r cᵀ / N with row sums r and column sums c, a
 squares, with weights (r_i c_j)^(beta - 2). So its best unconstrained factors are nearly those of an ordinary SVD, of
     D_r^-p X D_c^-p,    p = (2 - beta) / 2        (for Kullback-Leibler p = 1/2: correspondence analysis)
 Positive scaling keeps signs: rotation and feasibility work on the scaled matrix as they are, and their factors are
-scaled back. Other powers p are candidates too; the pair with the smallest loss after a few steps goes on. For beta < 1
-the loss is not even convex in one factor, its minima lie some percent apart, and only a longer trial tells them apart:
-random starts take part, on a sample of the rows (or columns) of a large X. Where entries are missing, the start is that
-of least squares, with a ridge that is as strong there: x^(2 - beta) times as large, x being the mean entry.
+scaled back. Candidates are this start, that of X itself (p = 0), the larger parts of the singular pairs of both, and
+random ones. None of them is the best on all data, and a start can be behind by a factor and end ahead by percents: only
+TRIAL steps tell them apart. They are made on a weighted sample of the rows or columns of X (`enmf.matrix.drawn`), which
+tells the end of a descent on X, as long as it has many entries for every unknown. On X itself there are two candidates.
+A trial ends early where the gains of its last steps promise no better end.
+Where entries are missing, the start is that of least squares, with a ridge that is as strong there: x^(2 - beta) times
+as large, x being the mean entry.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -21,9 +25,10 @@ import numpy as np
 
 from enmf.certificate.words import LIMITED
 from enmf.exterior.pipeline import trivial
+from enmf.linalg.parts import larger_parts
 from enmf.losses.divergence import ACCURACY, MOST_SWEEPS
 from enmf.matrix.base import Matrix
-from enmf.matrix.dense import DenseMatrix
+from enmf.matrix.drawn import drawn
 from enmf.matrix.factor import fortran
 from enmf.matrix.scaled import ScaledMatrix
 from enmf.matrix.sweeps import Sweep
@@ -39,14 +44,19 @@ if TYPE_CHECKING:
     from enmf.run.options import Phase, RunOptions
     from enmf.run.walk import Walk
 
-SHORT = 2  # steps of a trial that needs no sample
+TRIAL = 20  # steps of a trial; after 2 or 5 the loss does not tell which start ends lower, after 20 it mostly does
+TOO_EARLY = 8  # steps before which a trial is not judged: losses still fall by factors
+AHEAD = 2.0  # times the gain of the last doubling of the steps: the most that all later steps are expected to gain
 SMOOTH = 0.01  # share of a component that is spread like the sums of X: no model is zero where X is not
-DRAWS = 3  # starts from scaled data: one depends on chance (sampled rows, random rotations), and one in five was poor
 CORE_DESCENT = 20  # iterations on the core of the scaled matrix; 50 led to the same minima
-SAMPLED = 1 << 21  # entries of a sample on which long trials are made
-CHEAP = 1e8  # flops of a step that takes some milliseconds: further starts are tried
-HOPELESS = 1.15  # times the best loss after a short trial: a start above it would have to gain more than good ones do
-LIFT = 5  # steps of the longer factor after a trial on a sample
+SHARE = 8  # trials are made on an eighth of the rows
+ENOUGH = 20  # entries for each number of the factor that they have in common with X: fewer fit it to themselves
+LEAST_GAIN = 4  # times the cost of a step that a sample must save: all its candidates then cost less than two on X
+DESCENT = 30  # further steps of the best on the sample
+SAME = 0  # seed of what all runs draw alike: two fits differ only where further starts are tried
+CHEAP = 1e8  # flops of a step that takes some milliseconds: more starts are tried, and on X itself
+RESTARTS = 3  # random starts after a short descent
+LIFT, LIFTED = 30, 0.01  # most steps of the longer factor after a trial on a sample; the gain that ends them
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,48 +73,74 @@ class BorrowedStart(Start):
 
     def afterwards(self, problem: Problem, options: RunOptions) -> Sequence[Phase]:
         restarts = getattr(getattr(self.inner, "options", None), "restarts", 0)
+        restarts = RESTARTS if restarts is None else restarts
         few = problem.penalty or options.rank >= min(problem.X.shape) or not problem.X.complete or not restarts
         return [] if few else [partial(_restart, restarts)]
 
     def candidates(self, walk: Walk) -> None:
-        """The best of the starts from the scalings that the loss proposes, and of random ones."""
+        """The best of several starts, on X or on a sample of it."""
         walk.monitor.phases.update(dict.fromkeys(("svd", "rotation", "feasibility", "surrogate", "trial"), Cost()))
         walk.settle_rows()
-        X, loss, rank = walk.problem.X, walk.problem.loss, walk.rank
-        side = int(np.argmax(X.shape))
-        few = _sample(X, side, rank, walk.rng) if loss.trial > SHORT and not walk.problem.penalty else X
+        X, side, rng = walk.problem.X, int(np.argmax(walk.problem.X.shape)), np.random.default_rng(SAME)
+        if not X.complete:
+            only = self._borrowed(walk, walk.problem, 0.0)[0]
+            walk.begin_at(only.U, only.V)
+            return
+        with walk.monitor.phase("trial"):
+            few = _sample(walk.problem, side, walk.rank, rng)
+        if few is not X and walk.monitor.stopping.target_error is not None and self._suffices(walk):
+            return
         problem = replace(walk.problem, X=few)
-        scalings = loss.scalings if X.complete else (0.0,)
-        starts = [partial(_random, problem, rank, walk.rng) for _ in range(loss.random_candidates * X.complete)]
-        starts += [partial(self._borrowed, walk, problem, power) for power in scalings]
-        best = _race(walk, problem, starts)
+        best = _race(walk, problem, self._starts(walk, problem, rng))
         if few is X:
             walk.begin_at(best.U, best.V)
-        else:
-            _lift(walk, best, side)
+            return
+        run_stage(best, ExtrapolatedHALS(), walk.monitor.within(problem), Stage("trial", DESCENT))
+        _lift(walk, best, side)
 
-    def _borrowed(self, walk: Walk, problem: Problem, power: float) -> State:
+    def _suffices(self, walk: Walk) -> bool:
+        """Whether a single start and a few steps on X itself reach the target; a sample cannot tell."""
+        target, loss = walk.monitor.stopping.target_error, walk.problem.loss
+        assert target is not None
+        state = self._borrowed(walk, walk.problem, loss.scalings[0])[0]
+        _try(walk, walk.problem, state, (target / walk.monitor.unit) ** 2 / 2.0)
+        if _arrived(walk, state):
+            walk.begin_at(state.U, state.V)
+        return _arrived(walk, state)
+
+    def _starts(self, walk: Walk, problem: Problem, rng: np.random.Generator) -> Iterator[State]:
+        """The candidates, most promising first, each made when it is its turn; two of them where steps are dear."""
+        loss, rank = problem.loss, walk.rank
+        cheap = problem.X is not walk.problem.X or loss.step_flops(problem.X, rank) <= CHEAP
+        scaled, plain = loss.scalings
+        first, *parts = self._borrowed(walk, problem, plain)
+        yield first
+        yield State(problem, *random(problem.X, rank, rng))
+        if cheap:
+            yield from parts
+            yield from self._borrowed(walk, problem, scaled)
+            yield State(problem, *random(problem.X, rank, rng))
+
+    def _borrowed(self, walk: Walk, problem: Problem, power: float) -> list[State]:
+        """The start of least squares on data scaled by this power; and the larger parts of its singular pairs."""
         X = problem.X
-        rows, columns = (_relative(X.sums(side)) for side in (0, 1))
+        sums = X.sums(0), X.sums(1)
+        rows, columns = map(_relative, sums)
         scaled = ScaledMatrix(X, rows**-power, columns**-power) if power > 0 else X
         squares = Problem(scaled, FROBENIUS, NO_PENALTY if X.complete else _for_squares(problem))
         assert self.options is not None
-        best: tuple[float, State] | None = None
-        for _ in range(DRAWS if power > 0 else 1):
-            inside = replace(walk, problem=squares, monitor=walk.monitor.within(squares), plan=None, spectrum=None)
-            for phase in self._shorter().phases(squares, self.options):
-                phase(inside)
-            walk.plan = inside.plan if walk.plan is None else walk.plan
-            walk.rotation = inside.rotation if walk.rotation is None else walk.rotation
-            factors = [F * (size**power)[:, None] for F, size in zip((inside.state.U, inside.state.V), (rows, columns))]
-            state = State(problem, *_smoothed(factors, (X.sums(0), X.sums(1))))
-            value = inside.state.value()
-            if best is None or value < best[0]:
-                best = value, state
-            if walk.monitor.out_of_time() or _arrived(walk, state):
-                return state
-        assert best is not None
-        return best[1]
+        inside = replace(walk, problem=squares, monitor=walk.monitor.within(squares), plan=None, spectrum=None)
+        for phase in self._shorter().phases(squares, self.options):
+            phase(inside)
+        walk.plan = inside.plan if walk.plan is None else walk.plan
+        walk.rotation = inside.rotation if walk.rotation is None else walk.rotation
+        factors = [F * (size**power)[:, None] for F, size in zip((inside.state.U, inside.state.V), (rows, columns))]
+        states = [State(problem, *_smoothed(factors, sums))]
+        if inside.spectrum is not None:
+            pairs = inside.spectrum.factors(walk.rank)
+            parts = [F * (size**power)[:, None] for F, size in zip(larger_parts(*pairs), (rows, columns))]
+            states.append(State(problem, *_smoothed(parts, sums)))
+        return states
 
     def _shorter(self) -> Start:
         """The start of least squares with a short descent on its core: that of the loss follows."""
@@ -114,28 +150,33 @@ class BorrowedStart(Start):
         return replace(self.inner, options=replace(options, surrogate_iterations=CORE_DESCENT))  # type: ignore[type-var]
 
 
-def _race(walk: Walk, problem: Problem, starts: Sequence[Callable[[], State]]) -> State:
+def _race(walk: Walk, problem: Problem, starts: Iterable[State]) -> State:
     """The start with the smallest objective after its trial, or the first one that reaches the target."""
-    loss = problem.loss
     best: tuple[float, State] | None = None
-    for start in starts:
-        state = start()
-        if _arrived(walk, state):
-            return state
-        if best is not None and loss.trial <= SHORT and state.objective() > HOPELESS * best[0]:
-            continue
-        memory, monitor = None, walk.monitor.within(problem)
-        for _ in range(loss.trial):  # the loss that tells whether it has arrived is the one the next step needs
-            memory = run_stage(state, ExtrapolatedHALS(), monitor, Stage("trial", 1), memory)
-            if _arrived(walk, state):
-                break
-        value = state.objective()
+    for state in starts:
+        value = _try(walk, problem, state, math.inf if best is None else best[0])
         if best is None or value < best[0]:
             best = value, state
         if walk.monitor.out_of_time() or _arrived(walk, state):
             break
     assert best is not None
     return best[1]
+
+
+def _try(walk: Walk, problem: Problem, state: State, rival: float) -> float:
+    """The objective after a trial that ends where the target is reached, or where the rival will not be."""
+    own = problem.X is walk.problem.X  # then these are factors of X, and the trace has their errors
+    memory, monitor, values = None, walk.monitor if own else walk.monitor.within(problem), [state.objective()]
+    while len(values) <= TRIAL and not (_arrived(walk, state) or monitor.out_of_time() or _behind(values, rival)):
+        memory = run_stage(state, ExtrapolatedHALS(), monitor, Stage("trial", 1), memory)
+        values.append(min(state.objective(), values[-1]))  # the next step needs it
+    return state.objective()
+
+
+def _behind(values: list[float], rival: float) -> bool:
+    """Whether a descent with these values will hardly come below that of its rival."""
+    steps = len(values) - 1
+    return steps >= TOO_EARLY and values[-1] - AHEAD * (values[steps // 2] - values[-1]) > rival
 
 
 def _arrived(walk: Walk, state: State) -> bool:
@@ -145,14 +186,32 @@ def _arrived(walk: Walk, state: State) -> bool:
 
 
 def _lift(walk: Walk, found: State, side: int) -> None:
-    """From factors of a sample of the rows (side 0) or columns to those of X: a few steps of the longer factor."""
+    """From factors of a sample of the rows (side 0) or columns to those of X: steps of the longer factor."""
     X = walk.problem.X
     known, longer = (half.F for half in (found.halves[1 - side], found.halves[side]))
-    unknown = np.tile(longer.mean(axis=0), (X.shape[side], 1))
+    known, mean = _without_zeros(known, X.sums(1 - side)), longer.mean(axis=0)
+    unknown = np.outer(X.sums(side) / max(float(known.sum(axis=0) @ mean), np.finfo(float).tiny), mean)
+    unknown = fortran(unknown.astype(X.dtype))
     walk.begin_at(*((unknown, known) if side == 0 else (known, unknown)))
     with walk.monitor.phase("trial"):
-        for _ in range(LIFT):
+        before = math.inf
+        for _ in range(
+            LIFT
+        ):  # the descent would spoil the known factor to make up for an unknown one that is not found
             walk.state.halves[side].sweep(Sweep(MOST_SWEEPS, ACCURACY))
+            value = walk.state.value()
+            if value > (1.0 - LIFTED) * before or walk.monitor.out_of_time():
+                break
+            before = value
+
+
+def _without_zeros(F: np.ndarray, sums: np.ndarray) -> np.ndarray:
+    """F with a share of the sums of X in rows of zeros, those of which the sample has seen nothing."""
+    unseen = (F.max(axis=1, initial=0.0) == 0.0) & (sums > 0)
+    share = sums[unseen] / max(float(sums[~unseen].sum()), np.finfo(float).tiny)
+    F = F.copy(order="F")
+    F[unseen] = share[:, None] * F.sum(axis=0)
+    return F
 
 
 def _restart(count: int, walk: Walk) -> None:
@@ -175,17 +234,16 @@ def _restart(count: int, walk: Walk) -> None:
             walk.take(other)
 
 
-def _random(problem: Problem, rank: int, rng: np.random.Generator) -> State:
-    return State(problem, *random(problem.X, rank, rng))
-
-
-def _sample(X: Matrix, side: int, rank: int, rng: np.random.Generator) -> Matrix:
-    """X, or some of its rows (side 0) or columns if it is dense and large."""
-    count = max(SAMPLED // X.shape[1 - side], 20 * rank)
-    if not X.has_entries or 2 * count > X.shape[side]:
+def _sample(problem: Problem, side: int, rank: int, rng: np.random.Generator) -> Matrix:
+    """X, or a share of its rows (side 0) or columns if that is worth it and leaves enough entries for every unknown."""
+    X, loss = problem.X, problem.loss
+    count = max(X.shape[side] // SHARE, ENOUGH * rank)
+    if loss.step_flops(X, rank) <= CHEAP or problem.penalty or 2 * count > X.shape[side]:
         return X
-    index = np.sort(rng.choice(X.shape[side], count, replace=False))
-    return DenseMatrix(np.ascontiguousarray(X.raw().take(index, axis=side)))
+    few = drawn(X, side, count, loss.degree, rng)
+    entries, unknowns = few.listed_entries(loss.degree), rank * X.shape[1 - side]
+    enough = entries >= ENOUGH / 2 * unknowns  # rows that are drawn more than once are listed once
+    return few if enough and entries <= X.listed_entries(loss.degree) / LEAST_GAIN else X
 
 
 def _for_squares(problem: Problem) -> Penalty:

@@ -18,15 +18,16 @@ import numpy as np
 
 from enmf.certificate.words import LIMITED
 from enmf.exterior import plan as planned
-from enmf.exterior.core import lift, make_core
+from enmf.exterior.core import fit_here, lift, lift_rows, make_core
 from enmf.exterior.feasibility import STAGES
-from enmf.exterior.plan import MEASURED, Effort, ExteriorOptions, Facts, Plan, Policy
+from enmf.exterior.plan import MEASURED, PARTS, Effort, ExteriorOptions, Facts, Plan, Policy
+from enmf.linalg.parts import larger_parts
 from enmf.linalg.rotation import Rotation, Turning, negative_share, rotate, spread
 from enmf.linalg.sketch import glance, look_closer, power, refine
 from enmf.linalg.spectrum import choose_kind
-from enmf.linalg.svd import truncated_svd
+from enmf.linalg.svd import exact_pays, truncated_svd
 from enmf.matrix.base import Matrix, sample
-from enmf.matrix.factor import clipped, widened
+from enmf.matrix.factor import clipped, gather, widened
 from enmf.matrix.lowrank import LowRankMatrix
 from enmf.matrix.single import in_single
 from enmf.parallel import matmul
@@ -36,6 +37,7 @@ from enmf.run.loop import Stage, descend, run_stage
 from enmf.run.options import Start
 from enmf.run.trace import Phase as Cost
 from enmf.solvers.hals import ExtrapolatedHALS
+from enmf.starts.random import random
 
 if TYPE_CHECKING:
     from enmf.linalg.spectrum import Spectrum
@@ -45,6 +47,10 @@ if TYPE_CHECKING:
     from enmf.run.walk import Walk
 
 USUAL = ExteriorOptions()
+SAME = 0  # seed of what all runs draw alike
+USUAL_DESCENT = 60  # iterations of a descent from afar, at least; that of an exterior start began near its end
+BETTER = 1.0 - 1e-5  # squared error of a further start over that of the best one, if it is another minimum
+LONGER = 2  # times the iterations of the first descent that a further start has to show that it is better
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,7 @@ class ExteriorStart(Start):
     policy: Policy = MEASURED
 
     def phases(self, problem: Problem, options: RunOptions) -> Sequence[Phase]:
-        if options.rank >= min(problem.X.shape) and not problem.penalty:
+        if options.rank >= min(problem.X.shape) and not problem.penalty and not problem.X.signed:
             return [trivial]
         return [self.prepare, *Journey(self.options, self.policy).phases(), look_at_bound]
 
@@ -69,35 +75,45 @@ class ExteriorStart(Start):
             walk.monitor.lower_bound = walk.spectrum.lower_bound(walk.rank)
 
     def afterwards(self, problem: Problem, options: RunOptions) -> Sequence[Phase]:
-        few = problem.penalty or options.rank >= min(problem.X.shape) or not self.options.restarts
+        few = problem.penalty or options.rank >= min(problem.X.shape) or self.options.restarts == 0
         return [] if few else [self.restart]
 
     def restart(self, walk: Walk) -> None:
         """Try further starts where they are worth their time; keeps the best pair of all.
 
-        They depend on the seed alone, and a checkpoint belongs to the first descent: an interrupted run that resumes
-        from it tries the same ones.
+        They are the same ones whatever the seed, as is the first start. A checkpoint belongs to the first descent: an
+        interrupted run that resumes from it tries the same ones.
         """
-        step_flops = walk.method.step_flops(walk.state)
-        for child in walk.rng.spawn(self.options.restarts):
+        iterations = max(walk.monitor.phases["descent"].iterations, USUAL_DESCENT)
+        count, exterior = self._restarts(walk, iterations)
+        for child in np.random.default_rng(SAME).spawn(count):
             if walk.status in LIMITED or walk.monitor.out_of_time():
                 break
-            _know_spectrum(walk, self.options.svd, self.policy)
-            if walk.spectrum is None or walk.spectrum.kind != "exact":  # an iterative SVD has no bound yet
-                break
-            bound = max(walk.monitor.lower_bound, 1e-8 * walk.monitor.whole)
-            reason = planned.worth_restarting(step_flops, walk.state.error(), bound, self.policy)
-            if reason is None:
-                break
-            if walk.plan is not None and walk.plan[-1].phase != "restart":
-                walk.plan.note("restart", f"up to {self.options.restarts} further starts", reason)
-            other = walk.anew(child)
-            journey = Journey(replace(self.options, rotation="random"), self.policy)
+            other = walk.anew(child, LONGER * iterations)
             with walk.monitor.restarting():
-                for phase in (*journey.phases(), descend):
+                for phase in (*self._another(exterior), descend):
                     phase(other)
-            if other.state.value() < walk.state.value():
-                walk.take(other)
+                if other.state.value() < BETTER * walk.state.value():
+                    walk.take(other)
+                    if walk.status == "max_iter":  # of a restart, not of the user: it is worth going on
+                        walk.max_iter, walk.rival = walk.monitor.stopping.max_iter, math.inf
+                        descend(walk)
+
+    def _another(self, exterior: bool) -> Sequence[Phase]:
+        """The phases of a further start."""
+        if exterior:
+            return Journey(replace(self.options, rotation="random"), self.policy).phases()
+        return [lambda walk: walk.begin_at(*random(walk.problem.X, walk.rank, walk.rng))]
+
+    def _restarts(self, walk: Walk, iterations: int) -> tuple[int, bool]:
+        if walk.status in LIMITED or walk.monitor.out_of_time():
+            return 0, False
+        _know_spectrum(walk, self.options.svd, self.policy)
+        flops = iterations * walk.method.step_flops(walk.state)
+        bound = walk.monitor.lower_bound  # of an exact SVD; others have none yet
+        known = walk.spectrum is not None and walk.spectrum.kind == "exact"
+        ratio = walk.state.error() / max(bound, 1e-8 * walk.monitor.whole) if known else 0.0
+        return planned.plan_restarts(flops, ratio, self.options, self.policy, walk.plan)
 
 
 def trivial(walk: Walk) -> None:
@@ -133,7 +149,7 @@ def look_at_bound(walk: Walk) -> None:
 def _know_spectrum(walk: Walk, kind: str, policy: Policy) -> None:
     """Compute the SVD of a run that resumed without it, if it is exact."""
     X = walk.problem.X
-    if walk.spectrum is None and choose_kind(X.shape, walk.rank, kind, policy=policy.svd)[0] == "exact":
+    if walk.spectrum is None and choose_kind(X, walk.rank, kind, policy=policy.svd)[0] == "exact":
         with walk.monitor.phase("svd"):
             walk.spectrum = truncated_svd(X, walk.rank, kind="exact", rng=walk.rng)
         walk.monitor.lower_bound = walk.spectrum.lower_bound(walk.rank)
@@ -146,9 +162,35 @@ class Journey:
         self.options, self.policy = options, policy
         self.plan = Plan()
         self.rotations: list[Rotation] = []
+        self.tried: list[tuple[State, Any]] = []  # candidates, and the memories of their descents
+        self.rough: tuple[Matrix, Spectrum] | None = None  # X and a rough spectrum, if the rank hardly explains X
+        self._own: np.random.Generator | None = None
 
     def phases(self) -> list[Phase]:
-        return [self.decompose, self.prepare_effort, self.rotate, self.enter]
+        return [self.decompose, self.onward]
+
+    def onward(self, walk: Walk) -> None:
+        """Phases 2 and 3, or a start from some rows."""
+        if self.rough is not None:
+            self.begin_from_rows(walk)
+            return
+        self.prepare_effort(walk)
+        self.set_ground(walk)
+        if self.effort.parts_first:
+            self.try_parts(walk)
+            if self.tried and walk.monitor.arrived(self.tried[0][0].error()):
+                self._begin(walk, self.tried[0][0].U, self.tried[0][0].V, None)
+                return
+        self.rotate(walk)
+        self.enter(walk)
+
+    def chance(self, walk: Walk) -> np.random.Generator:
+        """What draws sketches, samples and rotations: only a start that is asked to be random depends on the seed."""
+        if self.options.rotation == "random":
+            return walk.rng
+        if self._own is None:
+            self._own = np.random.default_rng(SAME)
+        return self._own
 
     # Phase 1 ----------------------------------------------------------------------------------------------------------
 
@@ -158,30 +200,32 @@ class Journey:
         self.rank = min(walk.rank, *walk.problem.X.shape)
         if walk.spectrum is None:
             walk.spectrum = self._spectrum(walk)
+        if walk.spectrum is not None:
+            self.spectrum = walk.spectrum
             walk.monitor.lower_bound = walk.spectrum.lower_bound(self.rank)
-        self.spectrum = walk.spectrum
 
-    def _spectrum(self, walk: Walk) -> Spectrum:
-        X, rank, policy = walk.problem.X, self.rank, self.policy
-        kind, width = planned.plan_svd(X.shape, rank, self.options, policy, self.plan)
+    def _spectrum(self, walk: Walk) -> Spectrum | None:
+        """The SVD of X; none if a look at some rows shows that it would tell little."""
+        X, rank, policy, rng = walk.problem.X, self.rank, self.policy, self.chance(walk)
+        kind, width = planned.plan_svd(X, rank, self.options, policy, self.plan)
         with walk.monitor.phase("svd") as counter:
             counter.iterations = 1
             if kind != "randomized":
-                return truncated_svd(X, rank, kind=kind, oversampling=width - rank, rng=walk.rng)
+                return truncated_svd(X, rank, kind=kind, oversampling=width - rank, rng=rng)
             rough = in_single(X)
-            first = glance(rough, width, walk.rng, policy.svd)
+            first = glance(rough, width, rng, policy.svd)
             if first.relative_error(rank) < policy.single_svd and rough is not X:
-                rough, first = X, glance(X, width, walk.rng, policy.svd)
-            little = first.relative_error(rank) > policy.few_columns
-            if little:
-                narrow = first.truncated(rank + policy.svd.least_oversampling)
-                first = look_closer(rough, narrow, walk.rng, policy.svd)
+                rough, first = X, glance(X, width, rng, policy.svd)
+            if self.options.svd == "auto" and first.relative_error(rank) > policy.hardly_explained:
+                self.rough = rough, first.truncated(rank + policy.svd.least_oversampling)
+                return None
             if self._spread_mass(first, X.dtype) >= policy.nearly_nonnegative:
-                iterations = planned.plan_power(little, self.options, policy, self.plan)
-                return power(rough, first, iterations, policy.svd)
-            self.plan.note(
-                "svd", "refined until it gains nothing", "spread over all components it is nearly nonnegative"
-            )
+                return power(rough, first, planned.plan_power(self.options, policy, self.plan), policy.svd)
+            because = "spread over all components it is nearly nonnegative"
+            if self.options.svd == "auto" and exact_pays(X, rank):
+                self.plan.note("svd", "an exact one in its place, which can prove an optimum", because)
+                return truncated_svd(X, rank, kind="exact", oversampling=width - rank, rng=rng)
+            self.plan.note("svd", "refined until it gains nothing", because)
             return self._refined(walk, rough, first, counter)
 
     def _refined(self, walk: Walk, rough: Matrix, first: Spectrum, counter: Any) -> Spectrum:
@@ -212,6 +256,26 @@ class Journey:
         turn = spread(self.rank).astype(dtype)
         return negative_share(*(matmul(F, turn) for F in spectrum.factors(self.rank)))
 
+    # Where the rank explains little -----------------------------------------------------------------------------------
+
+    def begin_from_rows(self, walk: Walk) -> None:
+        """The larger parts of the singular pairs of some rows, and a descent on these; then U and V for all rows."""
+        assert self.rough is not None
+        X, monitor, (rough, spectrum) = walk.problem.X, walk.monitor, self.rough
+        rows, iterations = planned.plan_some_rows(X, self.rank, self.options, self.policy, self.plan)
+        with monitor.phase("surrogate"):
+            few = rough.sample_rows(rows, self.chance(walk)) if rows else None
+            if few is not None:
+                spectrum = look_closer(few, spectrum, self.chance(walk))
+            U, V = larger_parts(*spectrum.factors(self.rank))
+        if few is not None:
+            state = State(replace(_without_penalty(walk.problem), X=few), U, V)
+            run_stage(state, ExtrapolatedHALS(), monitor, Stage("surrogate", iterations))
+            V = state.V
+        with monitor.phase("surrogate"):
+            U, V = lift_rows(V, X)
+        self._begin(walk, U, V, None)
+
     # Phases 2 and 3 ---------------------------------------------------------------------------------------------------
 
     def prepare_effort(self, walk: Walk) -> None:
@@ -221,26 +285,25 @@ class Journey:
         error = spectrum.relative_error(self.rank)
         self.whole = LowRankMatrix(*spectrum.factors(len(spectrum.s)))
         precision = np.dtype(np.float32) if error >= policy.single_core else X.dtype
-        sampled = self.options.sample
-        self.core = make_core(self.whole, precision, walk.rng, policy) if sampled else self.whole
+        affordable = policy.core_cost * X.cost_per_column if self.options.sample else math.inf
+        self.core = make_core(self.whole, precision, affordable, self.chance(walk), policy)
         with walk.monitor.phase("rotation"):
             mass = self._spread_mass(spectrum, X.dtype) if error < policy.low_rank else 1.0
-        cost = self.core.cost_per_column / X.cost_per_column
-        self.facts = Facts(error, mass, spectrum.kind == "exact", cost)
+        step = X.half_step_flops(self.rank)
+        self.facts = Facts(error, mass, spectrum.kind == "exact", self.core.half_step_flops(self.rank) / step, step)
         self.effort: Effort = planned.plan_effort(self.facts, self.options, policy, self.plan)
 
     def rotate(self, walk: Walk) -> None:
         """Algorithm 1 from each start, least negative mass first; once one reaches `enough`, the others are skipped."""
-        options, policy, effort, r = self.options, self.policy, self.effort, self.rank
+        options, policy, effort = self.options, self.policy, self.effort
         with walk.monitor.phase("rotation") as counter:
-            rows = policy.rotation_rows * r
-            few_U, few_V = (sample(F, rows, walk.rng) if options.sample else F for F in (self.U, self.V))
-            flops = 4.0 * (len(few_U) + len(few_V)) * r**2 + policy.svd_flops * r**3
-            cost = flops / (r * walk.problem.X.cost_per_column)
-            iterations, count = planned.plan_rotation(effort, cost, options, policy, self.plan)
-            for start in effort.starts[:count]:
+            iterations = planned.plan_rotation(effort, options, policy, self.plan)
+            few_U, few_V = self._rotated_rows(walk, iterations)
+            for start in effort.starts:
+                if start == PARTS:
+                    continue
                 how = Turning(start, iterations, options.rotation_rho, options.adaptive_rho, enough=effort.enough)
-                rotation = rotate(few_U, few_V, how, walk.rng, walk.monitor.out_of_time)
+                rotation = rotate(few_U, few_V, how, self.chance(walk), walk.monitor.out_of_time)
                 if rotation.negative_mass <= effort.enough:  # so far only in the sample: check all rows
                     rotated = (matmul(F, rotation.R) for F in (self.U, self.V))
                     rotation = replace(rotation, negative_mass=negative_share(*rotated))
@@ -250,62 +313,89 @@ class Journey:
                     break
         self.rotations.sort(key=lambda rotation: rotation.negative_mass)
 
+    def _rotated_rows(self, walk: Walk, iterations: int) -> tuple[Any, Any]:
+        """The rows that are rotated: all of them where that is cheap."""
+        policy, r = self.policy, self.rank
+        rows: tuple[Any, ...] = self.U, self.V
+        flops = 4.0 * iterations * sum(map(len, rows)) * r**2
+        cheap = flops <= policy.cheap_start / 10.0
+        if self.options.sample and not (cheap and fit_here(*rows)):
+            rows = tuple(sample(F, policy.rotation_rows * r, self.chance(walk)) for F in rows)
+        return gather(rows[0]), rows[1]
+
+    def set_ground(self, walk: Walk) -> None:
+        """Where candidates are tried: on the core, which lacks `rest` of ||X||², or on X itself."""
+        X = walk.problem.X
+        self.problem, self.A, self.B, self.rest = _without_penalty(walk.problem), self.U, self.V, 0.0
+        if self.effort.surrogate:
+            self.rest = max(X.squared_norm() - self.whole.squared_norm(), 0.0)
+            self.A, self.B = (np.asfortranarray(F[:, : self.rank]) for F in (self.core.A, self.core.B))
+            self.problem = replace(self.problem, X=self.core)
+
+    def try_parts(self, walk: Walk) -> None:
+        """The larger parts as a candidate: they need no path, and take its steps as further iterations."""
+        if PARTS in self.effort.starts and fit_here(self.A, self.B):
+            path = int(self.effort.feasibility_options.get("steps", 0))
+            self._try(State(self.problem, *larger_parts(gather(self.A), self.B)), self.effort.trial + path, walk)
+
     def enter(self, walk: Walk) -> None:
-        """Enter the orthant, on the core or on X, and lift from the core to X."""
-        best = self.rotations[0]
-        if best.negative_mass <= self.effort.enough:
+        """Enter the orthant from every rotation, compare all candidates, and lift the best one to X."""
+        best = self.rotations[0] if self.rotations else None
+        if best is not None and best.negative_mass <= self.effort.enough:
             self.plan.note("feasibility", "nothing to do", "the rotated SVD is nonnegative")
             self._begin(walk, clipped(matmul(self.U, best.R)), clipped(matmul(self.V, best.R)), best)
             return
-        planned.explain_entry(self.facts, self.options, self.effort, self.plan)
-        if self.effort.surrogate:
-            self._enter_on_core(walk)
-        else:
-            state = State(_without_penalty(walk.problem), self.U @ best.R, self.V @ best.R)
+        sampled = self.core.shape != walk.problem.X.shape
+        planned.explain_entry(self.facts, self.options, self.effort, sampled, self.plan)
+        if not self.tried:
+            self.try_parts(walk)
+        for rotation in self.rotations:
+            state = State(self.problem, self.A @ rotation.R, self.B @ rotation.R)
             self._feasible(state, walk.monitor)
-            self._begin(walk, state.U, state.V, best)
+            self._try(state, self.effort.trial, walk)
+        chosen = self._best_tried(walk)
+        U, V = chosen.U, chosen.V
+        if self.effort.surrogate:
+            with walk.monitor.phase("surrogate"):
+                U, V = lift(chosen, self.core, self.whole.B, walk.problem.X)
+        self._begin(walk, U, V, best)
 
-    def _begin(self, walk: Walk, U: Any, V: Any, rotation: Rotation) -> None:
+    def _begin(self, walk: Walk, U: Any, V: Any, rotation: Rotation | None) -> None:
         walk.rotation = rotation
         walk.begin_at(*_padded(U, V, walk.rank))
 
-    def _enter_on_core(self, walk: Walk) -> None:
-        """Every rotation enters the orthant and descends for a while; the best one continues and is lifted to X."""
-        X, monitor = walk.problem.X, walk.monitor
-        rest = max(X.squared_norm() - self.whole.squared_norm(), 0.0)
-        A, B = (np.asfortranarray(F[:, : self.rank]) for F in (self.core.A, self.core.B))
-        problem = replace(_without_penalty(walk.problem), X=self.core)
-        states = [State(problem, A @ rotation.R, B @ rotation.R) for rotation in self.rotations]
-        for state in states:
-            self._feasible(state, monitor, rest)
-        chosen = self._descend_on_core(states, monitor, rest)
-        with monitor.phase("surrogate"):
-            U, V = lift(states[chosen], self.core, self.whole.B, X, self.policy)
-        self._begin(walk, U, V, self.rotations[chosen])
-
-    def _feasible(self, state: State, monitor: Monitor, rest: float = 0.0) -> None:
-        """Phase 3 on X or on its core (which lacks `rest` of ||X||²)."""
+    def _feasible(self, state: State, monitor: Monitor) -> None:
+        """Phase 3 on X or on its core."""
         stage = replace(STAGES[self.options.feasibility], **self.effort.feasibility_options)
-        run_stage(state, stage, monitor, Stage("feasibility", extra=rest))
+        run_stage(state, stage, monitor, Stage("feasibility", extra=self.rest))
         for half in state.halves:
             half.replace(clipped(half.F))
 
-    def _descend_on_core(self, states: list[State], monitor: Monitor, rest: float) -> int:
-        """A first descent on the core: a share of the iterations for every candidate, the rest for the best one.
+    def _try(self, state: State, iterations: int, walk: Walk) -> None:
+        """A candidate descends for a while."""
+        method = ExtrapolatedHALS()
+        if not self.effort.surrogate and isinstance(walk.method, ExtrapolatedHALS):
+            method = walk.method
+        phase = "surrogate" if self.effort.surrogate else "trial"
+        memory = run_stage(state, method, walk.monitor, Stage(phase, iterations, self.rest))
+        self.tried.append((state, memory))
+
+    def _best_tried(self, walk: Walk) -> State:
+        """The candidate with the smallest error; it goes on if that takes no pass over X.
 
         It ends early if it gains little, unless its squared error may yet reach the smallest one, that of the SVD.
         """
-        iterations, policy, method = self.effort.surrogate_iterations, self.policy, ExtrapolatedHALS()
-        trial = int(policy.trial * iterations + 1e-9) if len(states) > 1 else 0
-        stage = Stage("surrogate", trial, rest)
-        memories = [run_stage(state, method, monitor, stage) for state in states]
-        errors = [2.0 * state.value() for state in states]
+        effort, policy = self.effort, self.policy
+        errors = [2.0 * state.value() for state, _ in self.tried]
         chosen = int(np.argmin(errors))
-        least = self.spectrum.relative_error(self.rank) ** 2 * self.spectrum.squared_norm
-        gain = policy.least_gain if errors[chosen] + rest > policy.near_bound * least else None
-        stage = Stage("surrogate", iterations - trial, rest, gain)
-        run_stage(states[chosen], method, monitor, stage, memories[chosen])
-        return chosen
+        state, memory = self.tried[chosen]
+        if effort.surrogate:
+            least = self.spectrum.relative_error(self.rank) ** 2 * self.spectrum.squared_norm
+            near = errors[chosen] + self.rest <= policy.near_bound * least
+            gain = policy.least_gain / 10.0 if near else policy.least_gain
+            stage = Stage("surrogate", effort.surrogate_iterations, self.rest, gain)
+            run_stage(state, ExtrapolatedHALS(), walk.monitor, stage, memory)
+        return state
 
 
 def _without_penalty(problem: Problem) -> Problem:

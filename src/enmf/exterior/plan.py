@@ -11,7 +11,9 @@ from typing import Any
 
 from enmf.linalg.rotation import NONE_NEGATIVE, ROTATION_STARTS
 from enmf.linalg.spectrum import KINDS, SvdPolicy, choose_kind
+from enmf.matrix.base import Matrix
 
+PARTS = "parts"  # a candidate that is not rotated: the larger parts of the singular pairs (`enmf.linalg.parts`)
 FEASIBILITY = ("path", "penalty", "penalty-fixed-step", "projection")  # `enmf.exterior.feasibility.STAGES`
 
 
@@ -23,36 +25,35 @@ class Policy:
 
     # below: nearly of low rank, starts differ, and a long descent on the core pays (rotation.md#rotation-decides)
     low_rank: float = 0.2
-    # above: all starts end within 0.02 % (text), so every phase is kept short (starts-and-minima.md#little-explained)
-    hardly_explained: float = 0.95
+    # above: all starts end within 0.02 % (text) (starts-and-minima.md#little-explained)
+    hardly_explained: float = 0.9
 
     # -- Phase 1
 
-    # error of a sampled SVD (too low) above which columns beyond the minimum do not pay (svd.md#few-columns)
-    few_columns: float = 0.9
     # of a randomized SVD: a second one changes no start (svd.md#half-power)
     power_iterations: float = 1.0
-    # for hardly explained data: the same errors, one pass less (svd.md#half-power)
-    power_iterations_little: float = 0.5
     # negative mass of the spread start below which an accurate SVD is the descent (svd.md#nearly-nonnegative)
     nearly_nonnegative: float = 1e-2
     # relative error above which single precision is enough for the SVD (svd.md#single-precision)
     single_svd: float = 5e-3
 
+    # -- In place of all phases, where the rank explains little
+
+    # rows per component of a sample that stands in for X; a quarter of them must do (starts-and-minima.md#some-rows)
+    some_rows: int = 192
+    # iterations on X that the descent on them may cost (starts-and-minima.md#some-rows)
+    some_rows_cost: float = 2.0
+    # the least and the most iterations of it (starts-and-minima.md#some-rows)
+    some_rows_range: tuple[int, int] = (5, 20)
+
     # -- Phase 2
 
     # rows per column of the sample that is rotated: r x r unknowns need no more (rotation.md#rotation-rows)
     rotation_rows: int = 20
-    # passes over X that rotations may cost: on Verb more cost time and gain nothing (rotation.md#rotation-budget)
-    rotation_passes: float = 20.0
-    # times r³: an r x r SVD in slow flops, measured against products (rotation.md#rotation-budget)
-    svd_flops: float = 150.0
     # iterations where the rotation decides the minimum (Face r = 25, exact data) (rotation.md#rotation-decides)
     long_rotation: int = 100
     # iterations elsewhere: the same errors as with 100, or lower (rotation.md#rotation-decides)
     short_rotation: int = 20
-    # fewest iterations, whatever they cost (rotation.md#rotation-budget)
-    least_rotation: int = 5
     # relative error below which the rotation decides (rotation.md#rotation-decides)
     decides_by_error: float = 0.08
     # negative mass of the spread start below which the rotation decides (rotation.md#rotation-decides)
@@ -65,40 +66,46 @@ class Policy:
     # rows per column; with 60, Face r = 10 often finds its worse minimum (feasibility-and-core.md#core-rows)
     core_rows: int = 120
     # share of the cost of a product with X below which the core replaces X (feasibility-and-core.md#core)
-    core_cost: float = 0.5
+    core_cost: float = 0.6
+    # flops of an iteration on X below which the calls of a core would take longer: it takes none, and all candidates
+    # are tried on X, the cheapest one first (feasibility-and-core.md#tiny)
+    tiny_step: float = 1e7
     # relative error above which single precision can tell errors of the core apart (svd.md#single-precision)
     single_core: float = 0.05
-    # 40 and 250 end at the same errors, 10 at larger ones on some data (feasibility-and-core.md#path-steps)
+    # budget below which a core must be cheaper than that, in proportion (feasibility-and-core.md#core)
+    long_descent: float = 16.0
+    # over the relative error: iterations on X that the descent on the core may cost (feasibility-and-core.md#budget)
+    budget: float = 4.0
+    # the least and the most of them (feasibility-and-core.md#budget)
+    budget_range: tuple[float, float] = (4.0, 40.0)
+    # iterations on X that comparing candidates may cost (starts-and-minima.md#core-starts)
+    candidates: float = 12.0
+    # flops that each of both may always cost: some tens of milliseconds (feasibility-and-core.md#budget)
+    cheap_start: float = 1e9
+    # most steps, the least are a quarter; iterations until candidates are compared (feasibility-and-core.md#path-steps)
     path_steps: int = 20
-    # for hardly explained data (feasibility-and-core.md#path-steps)
-    path_steps_little: int = 10
-    # iterations of the first descent on the core (feasibility-and-core.md#core-descent)
-    core_descent: int = 50
-    # Face r = 25 takes 0.47 instead of 0.65 s (feasibility-and-core.md#core-descent)
-    core_descent_low_rank: int = 150
-    # for hardly explained data, on which all starts end alike (feasibility-and-core.md#core-descent)
-    core_descent_little: int = 10
-    # share of the iterations for every candidate before the best one continues (feasibility-and-core.md#core-trial)
-    trial: float = 0.2
+    # most iterations of the first descent on the core (feasibility-and-core.md#core-descent)
+    core_descent: int = 150
     # share of the error that ten iterations on the core must gain (feasibility-and-core.md#core-early-end)
     least_gain: float = 1e-4
     # squared error over the SVD's below which the core descent continues (feasibility-and-core.md#core-early-end)
     near_bound: float = 1.002
-    # sweeps from the clipped least-squares solution of all rows (feasibility-and-core.md#lift)
-    lift_sweeps: int = 5
-    # of the mean Gram diagonal: gives a singular Gram matrix an inverse of few digits (feasibility-and-core.md#lift)
-    lift_ridge: float = 1e-6
 
     # -- Further starts
 
-    # flops of a step (1 ms) up to which further starts are always tried (starts-and-minima.md#small-data-starts)
-    cheap_step: float = 5e7
+    # flops of all further starts together: some hundredths of a second (starts-and-minima.md#small-data-starts)
+    restart_flops: float = 1e9
+    # where the first start misses, one of a few further ones finds better (starts-and-minima.md#small-data-starts)
+    most_restarts: int = 5
     # error / bound above which further starts are worth their time (starts-and-minima.md#far-from-bound)
     far_from_bound: float = 10.0
+    # how many then (starts-and-minima.md#far-from-bound)
+    restarts_far_off: int = 3
     svd: SvdPolicy = field(default_factory=SvdPolicy)
 
 
 MEASURED = Policy()
+LARGEST_SAMPLE = 1 << 25  # stored entries of a sample of rows: 128 MB in single precision
 
 
 @dataclass(frozen=True)
@@ -109,32 +116,31 @@ class ExteriorOptions:
     ----------
     svd : {"auto", "exact", "krylov", "randomized"}
     power_iterations : float, optional
-        Of the randomized SVD. Default: 1; a half for data that this rank hardly explains.
+        Of the randomized SVD. Default: 1.
     rotation : {"auto", "spread", "identity", "random"}
-        Start of Algorithm 1; "auto" tries up to `starts` of them, as many as are cheap compared with X; only one if
-        there is no surrogate to compare them on and none can be expected to be nonnegative.
+        Start of Algorithm 1; "auto" compares up to `starts` candidates.
     starts : int, optional
-        Default: "spread" and "random" for data so near to low rank that the rotation decides the minimum; only
-        "spread" for other data near it, and for data that this rank hardly explains, on which all starts end alike;
-        else "identity" and "random". Further ones are "random" again.
+        Candidates: rotations from "spread" and "identity", then the larger parts of the singular pairs (as in nndsvd),
+        and "random" rotations for every further one. Default: three, or as many as a few iterations on X pay for.
     rotation_iterations : int, optional
-        Default: 100 where the rotation decides, else 20, or fewer if these cost more than 20 passes over X.
+        Default: 100 where the rotation decides about the minimum, else 20.
     rotation_rho : float
     adaptive_rho : bool
     feasibility : {"path", "penalty", "penalty-fixed-step", "projection"}
     feasibility_options : dict, optional
-        Passed to the stage, see `enmf.exterior.feasibility`. Default: those of the stage; half the steps of the path
-        for data that this rank hardly explains.
+        Passed to the stage, see `enmf.exterior.feasibility`. Default: those of the stage; fewer steps of the path where
+        they cost more than a few iterations on X.
     surrogate : bool or None
         Run feasibility and `surrogate_iterations` of descent on the low-rank matrix; None: if that is cheaper.
     surrogate_iterations : int, optional
-        Default: 150 for data that are nearly of low rank, 10 for data that this rank hardly explains, else 50.
+        Default: what the other phases leave of the cost of a few iterations on X (more, the better the rank explains
+        X), at most 150.
     sample : bool
-        Rotation and surrogate work on sampled rows; False: on all rows.
-    restarts : int
-        Further starts ("random") after a descent so cheap that the time does not matter (local minima of the digits
-        differ by 1 %), or one that ended at more than ten times the Eckart-Young bound: such data are of low rank, and
-        the certificate allows a much better factorization.
+        Rotation and surrogate may work on sampled rows where all rows would cost more; False: on all rows.
+    restarts : int, optional
+        Further random starts after the descent; the best is kept. Default: as many as cost little (local minima of
+        small data differ by 1 %), 5 at most; 3 random rotations if it ended at more than ten times the Eckart-Young
+        bound: such data are of low rank, and the certificate allows a much better factorization.
     """
 
     svd: str = "auto"
@@ -149,7 +155,7 @@ class ExteriorOptions:
     surrogate: bool | None = None
     surrogate_iterations: int | None = None
     sample: bool = True
-    restarts: int = 3
+    restarts: int | None = None
 
     def __post_init__(self) -> None:
         for name, allowed in (("svd", KINDS), ("rotation", ("auto", *ROTATION_STARTS)), ("feasibility", FEASIBILITY)):
@@ -200,7 +206,8 @@ class Facts:
     relative_error: float  # of the SVD at this rank
     spread_mass: float  # negative mass of the spread start
     exact: bool  # whether the spectrum is exact
-    core_cost: float  # of a product of the core with a column, relative to one of X
+    core_cost: float  # of an iteration on the core, relative to one on X
+    step_flops: float  # of an iteration on X
 
 
 @dataclass(frozen=True)
@@ -211,28 +218,48 @@ class Effort:
     decides: bool  # whether the rotation decides the minimum
     starts: tuple[str, ...]
     surrogate: bool
+    parts_first: bool  # whether PARTS is tried before anything is rotated
     feasibility_options: dict[str, Any]
-    surrogate_iterations: int
+    trial: int  # iterations after which candidates are compared
+    surrogate_iterations: int  # after these, for the best one
 
 
-def plan_svd(
-    shape: tuple[int, int], rank: int, options: ExteriorOptions, policy: Policy, plan: Plan
-) -> tuple[str, int]:
+def plan_svd(X: Matrix, rank: int, options: ExteriorOptions, policy: Policy, plan: Plan) -> tuple[str, int]:
     """Kind and number of triplets of phase 1."""
-    kind, width = choose_kind(shape, rank, options.svd, policy=policy.svd)
-    side = f"the shorter side of X has {min(shape)}"
-    because = f"{side}, so its Gram matrix is cheap" if kind == "exact" else f"{side}, too many for its Gram matrix"
+    kind, width = choose_kind(X, rank, options.svd, policy=policy.svd)
+    side = f"the shorter side of X has {min(X.shape)}"
+    cheap = "cheap" if kind == "exact" else "dear compared with passes over X"
+    because = f"{side}, so that the eigenvectors of its Gram matrix are {cheap}"
     plan.note("svd", f"{kind}, {width} singular triplets", "as asked" if options.svd == kind else because)
     return kind, width
 
 
-def plan_power(little: bool, options: ExteriorOptions, policy: Policy, plan: Plan) -> float:
+def plan_power(options: ExteriorOptions, policy: Policy, plan: Plan) -> float:
     """Power iterations of a randomized SVD."""
-    usual = policy.power_iterations_little if little else policy.power_iterations
-    chosen = usual if options.power_iterations is None else options.power_iterations
-    why = "explains so little of X that all starts end alike" if little else "is only a start, which needs few digits"
-    plan.note("svd", f"{1 + 2 * chosen:g} passes over X for it", f"at this rank it {why}")
+    chosen = policy.power_iterations if options.power_iterations is None else options.power_iterations
+    plan.note("svd", f"{1 + 2 * chosen:g} passes over X for it", "it is only a start, which needs few digits")
     return chosen
+
+
+def plan_some_rows(X: Matrix, rank: int, options: ExteriorOptions, policy: Policy, plan: Plan) -> tuple[int, int]:
+    """For data that the rank hardly explains: how many rows stand in for X, none if they would be too many of them, and
+    the iterations of the descent on them."""
+    n = X.shape[0]
+    in_a_row = max(0.5 * X.cost_per_column / n, 1.0)
+    rows = int(min(policy.some_rows * rank, n / 4, LARGEST_SAMPLE / in_a_row))
+    plan.note(
+        "svd", "that of a sample of the rows", "at this rank it explains so little of X that all starts end alike"
+    )
+    if 4 * rows < policy.some_rows * rank or not options.sample or options.surrogate is False:
+        plan.note("core", "none", "X has too few rows to let some stand in for all" if options.sample else "as asked")
+        return 0, 0
+    least, most = policy.some_rows_range
+    iterations = int(min(max(policy.some_rows_cost * n / rows, least), most))
+    if options.surrogate_iterations is not None:
+        iterations = options.surrogate_iterations
+    because = f"these cost as much as {iterations * rows / n:.2g} on X; two passes bring the factors to all rows"
+    plan.note("core", f"{iterations} iterations of a descent on {rows} of {n} rows", because)
+    return rows, iterations
 
 
 def clippable(relative_error: float, exact: bool, policy: Policy) -> float:
@@ -241,36 +268,49 @@ def clippable(relative_error: float, exact: bool, policy: Policy) -> float:
 
 
 def plan_effort(facts: Facts, options: ExteriorOptions, policy: Policy, plan: Plan) -> Effort:
-    """What phases 2 and 3 do for such data."""
+    """What phases 2 and 3 do for such data, for the cost of a few iterations on X.
+
+    The better the rank explains X, the more iterations a descent takes, and the more a good start is worth.
+    """
     error = facts.relative_error
-    near, little = error < policy.low_rank, error > policy.hardly_explained
+    near = error < policy.low_rank
     decides = near and (error < policy.decides_by_error or facts.spread_mass < policy.decides_by_mass)
-    surrogate = facts.core_cost < policy.core_cost if options.surrogate is None else options.surrogate
-    starts = _rotation_starts(options, near or little, decides)
-    if not surrogate and not near:
-        starts = starts[:1]  # nothing can compare them, and none will be nonnegative
-    steps = {"steps": policy.path_steps_little if little else policy.path_steps}
-    usual_stage = steps if options.feasibility == "path" else {}
-    usual = policy.core_descent_low_rank if near else policy.core_descent_little if little else policy.core_descent
+    little = error > policy.hardly_explained
+    least, most = policy.budget_range
+    budget = min(max(policy.budget / max(error, 1e-9), least), most)
+    tiny = facts.step_flops <= policy.tiny_step
+    pays = not tiny and facts.core_cost <= policy.core_cost * min(budget / policy.long_descent, 1.0)
+    surrogate = pays if options.surrogate is None else options.surrogate
+    budget = max(budget, policy.cheap_start / facts.step_flops)
+    share = facts.core_cost if surrogate else 1.0
+    steps = int(min(max(budget / share / 2, policy.path_steps / 4), policy.path_steps))
+    candidates = max(policy.candidates, policy.cheap_start / facts.step_flops) / share / (steps + policy.path_steps)
+    count = 1 if little else int(min(max(candidates, 1 + surrogate), 3))
+    usual = int(min(budget / share, policy.core_descent)) * surrogate
+    usual_stage = {"steps": steps} if options.feasibility == "path" else {}
+    starts = _candidates(options, count)
+    if starts == ("spread",) and options.rotation == "auto" and not (surrogate or near):
+        starts = (PARTS,)  # steps of a path on X would cost more than the descent that they shorten
     effort = Effort(
         enough=clippable(error, facts.exact, policy),
         decides=decides,
         starts=starts,
         surrogate=surrogate,
+        parts_first=tiny and not surrogate and facts.spread_mass > policy.nearly_nonnegative,
         feasibility_options=usual_stage if options.feasibility_options is None else options.feasibility_options,
+        trial=policy.path_steps if len(starts) > 1 else 0,
         surrogate_iterations=usual if options.surrogate_iterations is None else options.surrogate_iterations,
     )
     plan.note("data", f"the SVD leaves {100 * error:.3g} % of ||X||", _describe(error, decides, policy))
     return effort
 
 
-def _rotation_starts(options: ExteriorOptions, one: bool, decides: bool) -> tuple[str, ...]:
-    """Starts of the rotation, most promising first."""
+def _candidates(options: ExteriorOptions, affordable: int) -> tuple[str, ...]:
+    """Starts of the rotation, and PARTS, most promising first."""
     if options.rotation != "auto":
         return (options.rotation,)
-    first = ("spread", "random") if decides else ("spread",) if one else ("identity", "random")
-    count = len(first) if options.starts is None else options.starts
-    return (*first, *["random"] * count)[:count]
+    count = affordable if options.starts is None else options.starts
+    return ("spread", "identity", PARTS, *["random"] * count)[:count]
 
 
 def _describe(error: float, decides: bool, policy: Policy) -> str:
@@ -281,46 +321,58 @@ def _describe(error: float, decides: bool, policy: Policy) -> str:
     return "hardly explained at this rank" if error > policy.hardly_explained else "partly explained at this rank"
 
 
-def explain_entry(facts: Facts, options: ExteriorOptions, effort: Effort, plan: Plan) -> None:
+def explain_entry(facts: Facts, options: ExteriorOptions, effort: Effort, sampled: bool, plan: Plan) -> None:
     """Explain phase 3, for a plan that reaches it."""
+    if effort.starts == (PARTS,):
+        plan.note("feasibility", "nothing to do", "the parts are nonnegative")
+        return
     steps = effort.feasibility_options.get("steps")
     stage = f"{options.feasibility}, {steps} steps" if steps else options.feasibility
     cost = f"{100 * facts.core_cost:.2g} % of one with X"
     if not effort.surrogate:
         asked = options.surrogate is False
-        plan.note("feasibility", f"{stage}, on X", "as asked" if asked else f"a product with a core would cost {cost}")
+        plan.note("feasibility", f"{stage}, on X", "as asked" if asked else f"an iteration on a core would cost {cost}")
         return
-    core = "a core of sampled rows" if options.sample else "the low-rank matrix of all rows"
-    plan.note("feasibility", f"{stage}, on {core}", f"a product with it costs {cost}")
-    most = effort.surrogate_iterations
+    core = "a core of sampled rows" if sampled else "the low-rank matrix of all rows"
+    plan.note("feasibility", f"{stage}, on {core}", f"an iteration on it costs {cost}")
+    most = effort.trial + effort.surrogate_iterations
     plan.note(
         "core", f"a first descent of up to {most} iterations on it", "they cost no pass over X; two passes lift it"
     )
 
 
-def plan_rotation(
-    effort: Effort, passes_per_iteration: float, options: ExteriorOptions, policy: Policy, plan: Plan
-) -> tuple[int, int]:
-    """Iterations of Algorithm 1, and how many of the starts are affordable; costs are in passes over X."""
-    affordable = int(policy.rotation_passes / passes_per_iteration)
-    short = min(max(affordable, policy.least_rotation), policy.short_rotation)
-    iterations = policy.long_rotation if effort.decides else short
-    if options.rotation_iterations is not None:
-        iterations = options.rotation_iterations
-    count = 1 + affordable // max(iterations, 1)
-    starts = " and ".join(effort.starts[:count])
-    cost = f"{policy.rotation_passes:g} passes over X pay for {affordable} iterations"
+def plan_rotation(effort: Effort, options: ExteriorOptions, policy: Policy, plan: Plan) -> int:
+    """Iterations of Algorithm 1."""
+    iterations = policy.long_rotation if effort.decides else policy.short_rotation
     because = "it decides about the minimum" if effort.decides else "more bring nothing on such data"
-    if iterations == affordable or (effort.starts[count:] and not effort.decides):
-        because = cost
-    plan.note("rotation", f"from {starts}, up to {iterations} iterations each", because)
-    return iterations, count
+    if options.rotation_iterations is not None:
+        iterations, because = options.rotation_iterations, "as asked"
+    *most, last = [start for start in effort.starts if start != PARTS] or [""]
+    starts = f"{', '.join(most)} and {last}" if most else last
+    if last:
+        plan.note("rotation", f"from {starts}, up to {iterations} iterations each", because)
+    if effort.starts == (PARTS,):
+        plan.note(
+            "rotation", "none, but the larger parts of the singular pairs", "a path on X would cost more than it gains"
+        )
+    elif PARTS in effort.starts:
+        plan.note("rotation", "beside them the larger parts of the singular pairs", "a candidate that costs nothing")
+    return iterations
 
 
-def worth_restarting(step_flops: float, error: float, bound: float, policy: Policy) -> str | None:
-    """Why a further start is worth its time, or None."""
-    if step_flops <= policy.cheap_step:
-        return "a step takes less than a millisecond, and starts of small data can be told apart only at their end"
-    if error > policy.far_from_bound * bound:
-        return f"the error is more than {policy.far_from_bound:g} times the bound"
-    return None
+def plan_restarts(
+    descent_flops: float, ratio: float, options: ExteriorOptions, policy: Policy, plan: Plan | None
+) -> tuple[int, bool]:
+    """How many further starts there are, those that cost little if they are as long as the first descent, and whether
+    they are exterior ones. `ratio` is error / bound, 0 if it is not known.
+    """
+    count = int(min(policy.most_restarts, policy.restart_flops / max(descent_flops, 1.0)))
+    because = "they cost little, and starts of small data can be told apart only at their end"
+    far_off = ratio > policy.far_from_bound
+    if options.restarts is not None:
+        count, because = options.restarts, "as asked"
+    elif far_off:
+        count, because = policy.restarts_far_off, f"the error is more than {policy.far_from_bound:g} times the bound"
+    if count and plan is not None:
+        plan.note("restart", f"{count} further starts, {'random rotations' if far_off else 'random'}", because)
+    return count, far_off

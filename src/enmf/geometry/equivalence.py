@@ -85,6 +85,16 @@ class Comparison:
         nonnegative.
     matching : Matching
         The pairs of components and their cosines.
+
+    Examples
+    --------
+    >>> import enmf
+    >>> X, U, V = enmf.datasets.make_exact(30, 20, 3, random_state=0)
+    >>> comparison = enmf.compare((U, V), (2.0 * U[:, [2, 0, 1]], 0.5 * V[:, [2, 0, 1]]), X)
+    >>> comparison.verdict, comparison.relation
+    ('E', 'permutation and scaling')
+    >>> comparison.permutation
+    (1, 2, 0)
     """
 
     verdict: str

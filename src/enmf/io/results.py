@@ -90,12 +90,17 @@ def _result(U: np.ndarray, V: np.ndarray, rows: Names, columns: Names, about: di
 
 def save_labelled(paths: Sequence[str], result: Result, rows: Names, columns: Names) -> None:
     """U and V as tables with names, csv or parquet by the ending of the two paths."""
+    for path, F, names, side in zip(paths, (result.U, result.V), (rows, columns), ("row", "column")):
+        save_table(path, F, names, side)
+
+
+def save_table(path: str, F: np.ndarray, names: Names, side: str) -> None:
+    """A factor as a table with names, csv or parquet by the ending of the path."""
     import pandas
 
-    for path, F, names, side in zip(paths, (result.U, result.V), (rows, columns), ("row", "column")):
-        index = pandas.Index(names if names else range(1, len(F) + 1), name=side)
-        frame = pandas.DataFrame(F, index=index, columns=[f"component {j + 1}" for j in range(F.shape[1])])
-        save(path, frame.to_csv if path.endswith(".csv") else frame.to_parquet)
+    index = pandas.Index(names if names else range(1, len(F) + 1), name=side)
+    frame = pandas.DataFrame(F, index=index, columns=[f"component {j + 1}" for j in range(F.shape[1])])
+    save(path, frame.to_csv if path.endswith(".csv") else frame.to_parquet)
 
 
 def save_json(path: str, content: Any) -> None:

@@ -14,22 +14,26 @@ Every problem is an `InputProblem`: one line that names the file, the place and 
 from __future__ import annotations
 
 import gzip
+import io
+import itertools
 import math
 import os
 import shlex
+import sys
 import zipfile
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from enmf.io.messages import STDIN, InputProblem, one_line, outline, spoken
 from enmf.io.reading import Reading
-from enmf.io.textfiles import Stored, column_number, look_at, read_text, requested_index
+from enmf.io.textfiles import Layout, Stored, column_number, look_at, read_text, requested_index
 from enmf.matrix.structure import as_csr
 
 TEXT = (".csv", ".tsv", ".txt")
@@ -44,10 +48,11 @@ class Table:
     columns: list[str] | None
     source: str
     notes: tuple[str, ...] = ()
+    before: int = 0  # rows of the file in earlier parts
 
     def place(self, row: int, column: int) -> str:
         """An entry by its numbers and names in the file."""
-        first = f"row {row + 1}" + (f" ('{self.rows[row]}')" if self.rows else "")
+        first = f"row {self.before + row + 1}" + (f" ('{self.rows[row]}')" if self.rows else "")
         return first + f", column {column + 1}" + (f" ('{self.columns[column]}')" if self.columns else "")
 
     def __str__(self) -> str:
@@ -224,6 +229,51 @@ def _read_text(stored: Stored, kind: str, reading: Reading) -> Table:
     return replace(table, notes=layout.notes(table.columns, table.rows))
 
 
+def read_parts(source: str, reading: Reading, lines: int) -> Iterator[Table]:
+    """A text file, or standard input, as tables of so many lines each: read once, and never held whole.
+
+    The first part shows the layout of all; a quoted cell must not have line breaks.
+    """
+    kind = _kind(source, reading)
+    if kind not in TEXT or reading.transpose or reading.triplets or reading.row_names:
+        raise InputProblem(
+            source,
+            "cannot be read in parts",
+            "--stream needs csv or other text without --transpose and --row-names, an npy file, or a folder of parts",
+        )
+    with _lines(source, reading.encoding or "utf-8-sig") as text:
+        encoded = replace(reading, encoding="utf-8")
+        layout: Layout | None = None
+        before = 0
+        while part := "".join(itertools.islice(text, lines)):
+            stored = Stored(source, part.encode())
+            if layout is None:
+                frame, first = _guarded(source, partial(read_text, stored, kind, encoded))
+                layout = replace(first, start=0, skipped=0)
+            elif part.strip():
+                frame = _guarded(source, partial(layout.read, stored))
+                if frame.shape[1] != layout.width:
+                    what = f"a part has lines of {frame.shape[1]} fields, the first one of {layout.width}"
+                    raise InputProblem(source, what, "Give every line the same number of fields")
+            else:
+                continue
+            frame.index += before
+            table = _renamed(_from_frame(frame, layout.header, layout.index, reading, source), reading)
+            yield replace(table, before=before)
+            before += len(frame)
+
+
+def _lines(source: str, encoding: str) -> IO[str]:
+    """The lines of a text file, which may be packed with gzip, or of standard input."""
+    if source != STDIN:
+        check_exists(source)
+        return Stored(source).text(encoding)
+    binary: Any = io.BufferedReader(sys.stdin.buffer)
+    if binary.peek(2)[:2] == b"\x1f\x8b":
+        binary = gzip.GzipFile(fileobj=binary)
+    return io.TextIOWrapper(binary, encoding=encoding, newline="")
+
+
 def _from_frame(frame: Any, names: Sequence[str] | None, index: int | None, reading: Reading, source: str) -> Table:
     """The numeric part of a frame whose columns are numbered from 0."""
     width = frame.shape[1]
@@ -274,9 +324,10 @@ def _text_columns(text: list[int], names: Sequence[str] | None, source: str) -> 
 def _text_cell(column: Any, row: int, number: int, name: str, source: str, in_file: int) -> InputProblem:
     label = f" ('{name}')" if name else ""
     names = "; if this column holds row names, add --index 1" if in_file == 0 else ""
+    place, held = f"data row {column.index[row] + 1}, column {number + 1}{label}", str(column.iloc[row])[:40]
     return InputProblem(
         source,
-        f"data row {row + 1}, column {number + 1}{label} holds {str(column.iloc[row])[:40]!r}, not a number",
+        f"{place} holds {held!r}, not a number",
         f"Correct it; --skip skips lines above the table, --drop removes columns{names}",
     )
 
@@ -330,6 +381,7 @@ def _read_parquet(stored: Stored, kind: str, reading: Reading) -> Table:
     elif rows is None and len(names) > 1 and not pandas.api.types.is_numeric_dtype(frame.iloc[:, 0]):
         index = 0
     frame = frame.set_axis(range(len(names)), axis=1)
+    frame = frame.reset_index(drop=True)  # messages count rows from the top
     table = _from_frame(frame, names, index, reading, stored.source)
     return replace(table, rows=table.rows or (rows if reading.index is None else None))
 

@@ -29,7 +29,7 @@ def bound_passes(X: Matrix, spectrum: Spectrum | None, rank: int) -> float:
     """Approximate number of passes with blocks of `rank` columns that a bound takes, given a spectrum or none."""
     if spectrum is not None and spectrum.kind == "exact":
         return 0.0
-    if spectrum is None and choose_kind(X.shape, rank)[0] == "exact":
+    if spectrum is None and choose_kind(X, rank)[0] == "exact":
         return min(X.shape) / rank
     steps = MEASURED.bound_power_iterations + 1 + MEASURED.norm_steps + (2 if spectrum is None else 0)
     return 2.0 * steps
@@ -57,7 +57,7 @@ def sharpen(
     rotation, values = rotation[:, ::-1], values[::-1]
     Q, CQ = matmul(Q, rotation), matmul(CQ, rotation)
     B = CQ - Q * values
-    delta = _remainder_norm(X, Q, rng)
+    delta = remainder_norm(X, Q, rng)
     sums = _upper_sums(values, matmul(B.T, B), delta, spectrum.squared_norm)
     return replace(spectrum, bounds=remainders(sums, spectrum.squared_norm, rounding_of(X)))
 
@@ -71,8 +71,8 @@ def _product_rounding(X: Matrix) -> float:
     return rounding_of(X) if X.dtype == np.float64 else 16.0 * float(np.finfo(X.dtype).eps)
 
 
-def _remainder_norm(X: Matrix, Q: np.ndarray, rng: np.random.Generator) -> float:
-    """An upper bound of ||(I - QQᵀ) XᵀX (I - QQᵀ)||_2, wrong with probability below MEASURED.failure."""
+def remainder_norm(X: Matrix, Q: np.ndarray, rng: np.random.Generator, failure: float = MEASURED.failure) -> float:
+    """An upper bound of ||(I - QQᵀ) XᵀX (I - QQᵀ)||_2, wrong with a probability below `failure`."""
     m, width = Q.shape
     block = min(MEASURED.norm_block, m - width)
 
@@ -93,7 +93,7 @@ def _remainder_norm(X: Matrix, Q: np.ndarray, rng: np.random.Generator) -> float
             last = orthonormal(project(new))
     H = matmul(K.T, CK)
     largest = max(float(np.linalg.eigvalsh((H + H.T) / 2.0)[-1]), 0.0)
-    root = np.log(1.648 * np.sqrt(m) / MEASURED.failure ** (1.0 / block)) / (2 * steps - 1)
+    root = np.log(1.648 * np.sqrt(m) / failure ** (1.0 / block)) / (2 * steps - 1)
     if root >= 1.0:
         return X.squared_norm()
     return largest / (1.0 - root**2) + _product_rounding(X) * X.squared_norm()

@@ -43,13 +43,9 @@ def _filled(spectrum: Spectrum, width: int, rng: np.random.Generator) -> Spectru
     return replace(spectrum, U=np.pad(U, ((0, 0), (0, lacking))), s=np.pad(s, (0, lacking)), V=V)
 
 
-def look_closer(X: Matrix, first: Spectrum, rng: np.random.Generator, policy: SvdPolicy = MEASURED) -> Spectrum:
-    """A better spectrum from a larger sample; `first` itself if X has no more than twice its rows."""
-    rows = min(policy.closer_rows * len(first.s), X.shape[0] // 4)
-    if rows <= 2 * first.U.shape[0]:
-        return first
-    sample = X.sample_rows(rows, rng)
-    Q = orthonormal(sample.times(first.V).astype(np.float64)).astype(X.dtype)
+def look_closer(sample: Matrix, first: Spectrum, rng: np.random.Generator) -> Spectrum:
+    """The spectrum of a larger sample of rows (its U has as many), from that of a smaller one."""
+    Q = orthonormal(sample.times(first.V).astype(np.float64)).astype(sample.dtype)
     V, s, turn = thin_svd(sample.transpose_times(Q))
     return fix_signs(_filled(replace(first, U=matmul(Q, turn), s=s, V=V), len(first.s), rng))
 

@@ -21,16 +21,20 @@ ROUNDING = 64 * np.finfo(np.float64).eps  # of ||X||², in eigenvalues; sums of 
 class SvdPolicy:
     """Every tuned number of singular value decompositions; above each, its reason and its lesson in docs/lessons."""
 
-    # "auto" is exact up to this smaller side: its Gram matrix costs less than a few passes (svd.md#exact-side)
-    exact_side: int = 1024
+    # times the cost of an iterative SVD with its bound that an exact one may have (svd.md#exact-side)
+    exact_for: float = 1.0
+    # flops of all eigenvectors over the cube of the side, in those of products (svd.md#exact-side)
+    eigenvectors: float = 8.0
+    # passes of `rank` columns of an iterative SVD and its bound (svd.md#exact-side)
+    iterative_passes: float = 26.0
+    # flops of an exact SVD that always has its price: some milliseconds (svd.md#exact-side)
+    exact_flops: float = 1e8
     # triplets beyond the rank: fewer make the randomized subspace miss the last ones (svd.md#oversampling)
     least_oversampling: int = 10
     # more triplets do not change which starts are good, and each costs a column per pass (svd.md#oversampling)
     most_oversampling: int = 40
     # rows per column of the sample that starts a randomized SVD: worth two passes (svd.md#sampled-start)
     sampled_rows: int = 8
-    # rows per column of a second sample for data that the rank hardly explains (text) (svd.md#closer-rows)
-    closer_rows: int = 96
     # share of the error that `refine` may leave to later steps when it gives a first spectrum (svd.md#krylov)
     rough: float = 8e-4
     # the last step of `refine` gains less than this: the share that "global_optimum" allows (svd.md#krylov)
@@ -94,14 +98,16 @@ def default_oversampling(rank: int, policy: SvdPolicy = MEASURED) -> int:
 
 
 def choose_kind(
-    shape: tuple[int, int], rank: int, kind: str = "auto", oversampling: int | None = None, policy: SvdPolicy = MEASURED
+    X: Matrix, rank: int, kind: str = "auto", oversampling: int | None = None, policy: SvdPolicy = MEASURED
 ) -> tuple[str, int]:
-    """The kind of SVD that "auto" stands for, and the number of its triplets."""
-    side = min(shape)
+    """The kind of SVD that "auto" stands for, by their costs, and the number of its triplets."""
+    side = min(X.shape)
     extra = default_oversampling(rank, policy) if oversampling is None else oversampling
     width = min(rank + extra, side)
     if kind == "auto":
-        kind = "exact" if side <= policy.exact_side else "randomized"
+        exact = policy.eigenvectors * side**3 + 0.5 * side * X.cost_per_column
+        iterative = policy.iterative_passes * rank * X.cost_per_column
+        kind = "exact" if exact <= max(policy.exact_for * iterative, policy.exact_flops) else "randomized"
     if kind != "exact" and width >= side - 1:
         kind = "exact"  # an iterative SVD would span the whole space
     return kind, width
@@ -186,7 +192,7 @@ def orthonormal_beside(known: np.ndarray, Y: np.ndarray) -> np.ndarray:
     If only rounding is left of Y, as for X of low rank, meaningless directions take its place: they must still be
     orthogonal, or singular values would be counted twice.
     """
-    size = float(np.linalg.norm(Y))
+    size = float(np.sqrt(np.einsum("ij,ij->", Y, Y, dtype=np.float64)))  # squares may leave the range of float32
     for _ in range(2):
         Y -= matmul(known, matmul(known.T, Y))
     Q, R = lapack(np.linalg.qr, Y)

@@ -12,14 +12,18 @@ threads, and alternating between the two made the rotation 17 times slower.
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 
 import numpy as np
 
+from enmf.linalg.bound import sharpen
 from enmf.linalg.sketch import glance, power
 from enmf.linalg.spectrum import MEASURED, Spectrum, choose_kind, fix_signs, full_svd, remainders, rounding_of, thin_svd
 from enmf.matrix.base import Matrix
 from enmf.matrix.factor import gather
 from enmf.parallel import lapack, look_again, matmul
+
+EXACT_FLOPS = 2e10  # an exact SVD of less than a second is worth its time to somebody who asks for a bound
 
 GRAM_DIGITS = 1e-8  # share of ||X||² below which eigenvalues of the Gram matrix do not give the remainder
 
@@ -40,13 +44,13 @@ def truncated_svd(
     kind : {"auto", "exact", "krylov", "randomized"}
         "exact": Gram matrix of the smaller side and its eigenvectors; "krylov": ARPACK; "randomized": block power
         iteration with oversampling, started from a sample of the rows.
-        "auto" is "exact" when the smaller side is at most 1024, else "randomized".
+        "auto" is "exact" unless that costs more than twice as much as "randomized" with its bound.
     oversampling : int, optional
         Triplets beyond `rank`; default min(rank, 40), at least 10.
     power_iterations : float
         Products with XᵀX in the randomized kind, which makes 1 + 2 power_iterations passes; half of one is possible.
     """
-    kind, width = choose_kind(X.shape, rank, kind, oversampling)
+    kind, width = choose_kind(X, rank, kind, oversampling)
     if kind == "exact":
         return fix_signs(_exact(X, width))
     if kind == "krylov":
@@ -107,3 +111,17 @@ def _krylov(X: Matrix, width: int, rng: np.random.Generator) -> Spectrum:
     near = matmul(near, turn)
     U, V = (far, near) if narrow else (near, far)
     return Spectrum(U, s, V, X.squared_norm(), "krylov")
+
+
+def exact_pays(X: Matrix, rank: int) -> bool:
+    """Whether a bound is best taken from an exact SVD."""
+    return choose_kind(X, rank, policy=replace(MEASURED, exact_flops=EXACT_FLOPS))[0] == "exact"
+
+
+def bounded(X: Matrix, spectrum: Spectrum | None, rank: int, rng: np.random.Generator) -> Spectrum:
+    """A spectrum with a rigorous bound: the exact one if that takes less than a second, else this one sharpened."""
+    if (spectrum is None or spectrum.kind != "exact") and exact_pays(X, rank):
+        return truncated_svd(X, rank, kind="exact", rng=rng)
+    if spectrum is None:
+        spectrum = truncated_svd(X, rank, rng=rng)
+    return sharpen(X, spectrum, rng=rng)

@@ -39,11 +39,11 @@ class Loss(ABC):
     bounded: ClassVar[bool] = False  # a bound over all factorizations is known, for complete X
     bursts: ClassVar[bool] = False  # `enmf.run.bursts` knows it
     shares_products: ClassVar[bool] = False  # measuring takes the products that the next step begins with
+    settles: ClassVar[bool] = False  # without a tolerance, runs end when going on promises little; else at TOL
+    sure: ClassVar[float] = 1e-8  # KKT residual at which such a run ends whatever it promises: rounding, or nearly
     power: ClassVar[float] = 1.0  # the error is a multiple of this power of the value
     exponent: ClassVar[float] = 1.0  # of a multiplicative update
     scalings: ClassVar[tuple[float, ...]] = ()  # powers of row and column sums that X is divided by for its start
-    trial: ClassVar[int] = 2  # steps after which starts are compared
-    random_candidates: ClassVar[int] = 0  # random starts among them
 
     @property
     @abstractmethod
@@ -69,6 +69,10 @@ class Loss(ABC):
     @abstractmethod
     def measure(self, half: Any) -> GradientMeasure:
         """Sizes of the gradient with respect to half.F, penalty included."""
+
+    def in_memory(self) -> Loss:
+        """The same loss for an X in this process."""
+        return self
 
     def sweeper(self, half: Any) -> Callable[[Sweep], None]:
         """The half-step of this half."""

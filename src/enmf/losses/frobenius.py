@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from enmf.losses.base import NEEDS, Loss
-from enmf.matrix import sweeps
+from enmf.matrix import known, sweeps
 from enmf.matrix.base import Matrix, safe_share
 from enmf.matrix.factor import arranged
 from enmf.matrix.sweeps import GradientMeasure, RowSteps, Sweep
@@ -30,13 +30,15 @@ class Frobenius(Loss):
     name = "frobenius"
     bounded = True
     bursts = True
+    settles = True
     shares_products = True
     degree = 2.0
     power = 0.5
 
     def offers(self, X: Matrix | None = None) -> frozenset[str]:
         complete = X is None or X.complete
-        return frozenset(NEEDS) - {"single entries"} - ({"residual"} if complete else {"normal equations"})
+        lacking = {"single entries", "residual" if complete else "normal equations"}
+        return frozenset(NEEDS) - lacking - ({"terms"} if X is not None and X.signed else set())
 
     def preparation(self, half: Any) -> float:
         return half.X.cost_per_column
@@ -101,12 +103,18 @@ class Frobenius(Loss):
         return 0.5 * X.squared_residual(state.U, state.V, TEN_DIGITS)
 
     def sweeper(self, half: Any) -> Callable[[Sweep], None]:
+        if half.known is not None:
+            return partial(known.sweep_known, half)
         return partial(half.X.half_step if half.X.fused else sweeps.product_then_sweep, half)  # no extra frame
 
     def measure(self, half: Any) -> GradientMeasure:
+        if half.known is not None:
+            return known.measure_known(half, *half.X.gradient(half))
         return sweeps.measure_gradient(half.F, *half.X.gradient(half))
 
     def solve(self, half: Any) -> Any:
+        if half.known is not None:
+            return known.solve_known(half)
         if half.X.complete:
             return sweeps.solve_nnls(*half.normal())
         return half.X.solve_rows(half.other.F, half.penalty.per_row(len(half.F)))

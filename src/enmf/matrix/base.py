@@ -75,10 +75,12 @@ class Matrix(ABC):
     shape: tuple[int, int]
     dtype: np.dtype
     holds_data = True  # False: products cost no pass over data
+    stays = True  # False: its data are elsewhere, and may be gone after the run
     complete = True  # False: entries are missing or weighted, and every row has its own normal equations
     fused = False  # True: it has its own `half_step(half, how)`; else products come first, then sweeps
     has_entries = False  # True: `raw` is an ndarray with every entry
     has_rows = False  # True: `by_rows` gives its entries, for losses that need each of them
+    signed = False  # True: it may have negative entries
     observed: int | None = None  # number of observed entries, if others may be missing
 
     def __init__(self, shape: tuple[int, int], dtype: np.dtype) -> None:
@@ -126,6 +128,15 @@ class Matrix(ABC):
         total = float(_row_sums(rows, lambda x: np.power(x, power, where=x > 0, out=np.zeros_like(x))).sum())
         return total if power > 0 else float(self.totals(0).sum())
 
+    def zeros_in(self) -> int:
+        """Number of observed entries that are zero."""
+        rows = self.by_rows(0)
+        if isinstance(rows, np.ndarray):
+            return rows.size - int(np.count_nonzero(rows))
+        known = rows.weights > 0 if rows.weights.size else True  # missing entries are listed with weight 0
+        zeros = int(np.count_nonzero((rows.data == 0) & known))
+        return zeros + (self.shape[0] * self.shape[1] - rows.data.size if rows.implied else 0)
+
     def listed_entries(self, beta: float) -> int:
         """Entries that count in a divergence: for beta = 1, zeros of a complete X do not."""
         rows = self.by_rows(0)
@@ -152,7 +163,7 @@ class Matrix(ABC):
 
     def gradient(self, half: Any) -> tuple[np.ndarray, Any]:
         """G and B such that the gradient with respect to half.F is F G - B, penalty included, at this F."""
-        return half.normal()
+        return half.gradient()
 
     def prepare(self, state: Any, kkt: bool) -> None:
         """Compute the product that the next step needs, so that measuring costs nothing."""
@@ -229,6 +240,10 @@ class Matrix(ABC):
         reads X once, and workers that hold X are sent one message."""
         return False
 
+    def unchanged(self) -> bool:
+        """Whether the entries still have the norm that they had when X was first looked at."""
+        return self._compute_squared_norm() == self.squared_norm()
+
     def squared_norm(self) -> float:
         """||X||_F², accumulated in double precision; computed once."""
         return self._squared_norm
@@ -254,6 +269,10 @@ class Matrix(ABC):
         """
         self.passes += self.holds_data
         return self._squared_residual(U, V, share)
+
+    def scaled(self, rows: np.ndarray | None, columns: np.ndarray | None) -> Matrix:
+        """D_r X D_c: rows and columns times these numbers, in memory of its own."""
+        raise TypeError(f"{type(self).__name__} has no entries to scale")
 
     def zeros(self, rank: int) -> Any:
         """A U of zeros, in the form this matrix works with."""

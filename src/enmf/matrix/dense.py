@@ -30,7 +30,7 @@ class DenseMatrix(Matrix):
     has_rows = True
 
     def by_rows(self, side: int) -> np.ndarray:
-        return self._both_orders[side]
+        return self._across if side else self._along
 
     def __init__(self, array: np.ndarray) -> None:
         super().__init__(array.shape, array.dtype)
@@ -95,19 +95,28 @@ class DenseMatrix(Matrix):
     def burst(self, rank: int) -> Any:
         kernel = new_burst(self, rank)
         if kernel is not None:
-            kernel.dense(*self._both_orders)
+            kernel.dense(self._along, self._across)
         return kernel
 
     @once
-    def _both_orders(self) -> tuple[np.ndarray, np.ndarray]:
-        """X and Xᵀ in C order."""
-        return rowwise(self.array, self.array.dtype), rowwise(self.array.T, self.array.dtype)
+    def _along(self) -> np.ndarray:
+        """X in C order."""
+        return rowwise(self.array, self.array.dtype)
+
+    @once
+    def _across(self) -> np.ndarray:
+        """Xᵀ in C order."""
+        return rowwise(self.array.T, self.array.dtype)
 
     def _compute_squared_norm(self) -> float:
         return float(self._survey[0].sum())
 
     def row_squares(self) -> np.ndarray:
         return self._survey[0]
+
+    def scaled(self, rows: np.ndarray | None, columns: np.ndarray | None) -> DenseMatrix:
+        array = self.array if rows is None else self.array * rows[:, None].astype(self.dtype)
+        return DenseMatrix(array if columns is None else array * columns.astype(self.dtype))
 
     def _rows(self, index: np.ndarray, weight: np.ndarray) -> DenseMatrix:
         return DenseMatrix(self.array[index] * weight[:, None])

@@ -18,6 +18,15 @@ class WorkersLost(RuntimeError):
     """No worker is left to resume with. `V` is the last one of the run, None before the first one.
 
     `U` is None if its rows lived with the workers. V determines it: `factorize` with init=(None, V) resumes.
+
+    Examples
+    --------
+    >>> import enmf
+    >>> try:
+    ...     raise enmf.WorkersLost("no worker for 60 seconds")
+    ... except enmf.WorkersLost as lost:
+    ...     print(lost, lost.V)  # with a V: enmf.factorize(X, r, init=(None, lost.V)) goes on
+    no worker for 60 seconds None
     """
 
     U: np.ndarray | None = None

@@ -328,9 +328,9 @@ def from_sparse(csr: sp.csr_array, missing: sp.csr_array, weights: np.ndarray | 
     a = np.concatenate([np.full(gaps.nnz, -1, csr.dtype), w[other] - 1])
     t = np.concatenate([np.zeros(gaps.nnz, csr.dtype), (w[other] - 1) * csr.data[other]])
     places = [np.concatenate([g, s[other]]) for g, s in zip(gaps.coords, stored.coords)]
+    first = np.argsort(places[0].astype(np.int64) * csr.shape[1] + places[1])  # into CSR order, which not every
+    a, t, places = a[first], t[first], [each[first] for each in places]  # version of SciPy makes by itself
     corrections = sp.csr_array((np.ones(len(a)), tuple(places)), shape=csr.shape)
-    first = np.argsort(places[0].astype(np.int64) * csr.shape[1] + places[1])  # into CSR order
-    a, t = a[first], t[first]
     sides = []
     for axis, (indptr, indices, order) in enumerate(_orientations(corrections)):
         length, width = csr.shape[axis], csr.shape[1 - axis]

@@ -97,6 +97,14 @@ class SparseMatrix(Matrix):
         parallel.run(kernels.row_squares, parallel.balanced_bounds(indptr, 2.0), indptr, data, squares)
         return squares
 
+    def scaled(self, rows: np.ndarray | None, columns: np.ndarray | None) -> SparseMatrix:
+        data, X = self.csr.data, self.csr
+        if rows is not None:
+            data = data * np.repeat(rows.astype(self.dtype), np.diff(X.indptr))
+        if columns is not None:
+            data = data * columns.astype(self.dtype)[X.indices]
+        return SparseMatrix(sp.csr_array((data, X.indices, X.indptr), shape=X.shape))
+
     def _rows(self, index: np.ndarray, weight: np.ndarray) -> SparseMatrix:
         picked = self.csr[index]
         picked.data *= np.repeat(weight, np.diff(picked.indptr))

@@ -145,7 +145,7 @@ def extrapolate(F: Any, momentum: Momentum) -> None:
     old, beta, least = momentum
     if hasattr(F, "home"):
         new = F.copy(order="F")
-        F.assign(_beyond(F, old, np.asarray(beta, F.dtype)))
+        F.assign(_beyond(F, old, np.asarray(beta, F.dtype), np.asarray(least, F.dtype)))
         old.assign(new)
         return
     bounds = parallel.even_bounds(len(F), 10.0 * F.shape[1])
@@ -153,12 +153,12 @@ def extrapolate(F: Any, momentum: Momentum) -> None:
 
 
 @by_rows
-def _beyond(F: np.ndarray, old: np.ndarray, beta: np.ndarray) -> np.ndarray:
-    """max(0, F + beta (F - old)) in one new array; F and old are unchanged."""
+def _beyond(F: np.ndarray, old: np.ndarray, beta: np.ndarray, least: np.ndarray) -> np.ndarray:
+    """max(least F, F + beta (F - old)) in a new array; F and old are unchanged."""
     out = F - old
     out *= beta
     out += F
-    return np.maximum(out, 0, out=out)
+    return np.maximum(out, least * F if least else 0, out=out)
 
 
 @by_rows

@@ -2,12 +2,13 @@
 
 A penalty combines its term of the objective, its contribution to the model of a half-step, and its unit:
     l1 sum(F) + 1/2 sum_i l2_i ||f_i||²        for each factor F with rows f_i
+and `enmf.problem.layers` for that of smooth components.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ import numpy as np
 from enmf.losses.base import Loss
 from enmf.losses.frobenius import Frobenius
 from enmf.matrix.base import Matrix
+from enmf.problem.layers import Guide, Smooth
+from enmf.problem.structure import NO_STRUCTURE, Structure
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,12 +51,24 @@ class SidePenalty:
 
 @dataclass(frozen=True, eq=False)
 class Penalty:
-    """The penalties of both factors."""
+    """The penalties of both factors, and that of their layers (`enmf.problem.layers`)."""
 
     U: SidePenalty = SidePenalty()
     V: SidePenalty = SidePenalty()
+    smooth: Smooth | None = field(default=None, kw_only=True)
+    guide: Guide | None = field(default=None, kw_only=True)
 
     def __bool__(self) -> bool:
+        return self.fixes_scale or self.layered
+
+    @property
+    def layered(self) -> bool:
+        """Whether there is a penalty of the layers u_k v_kᵀ."""
+        return self.smooth is not None or self.guide is not None
+
+    @property
+    def fixes_scale(self) -> bool:
+        """Whether the penalty of (U D, V D⁻¹) depends on D."""
         return bool(self.U) or bool(self.V)
 
     def of(self, side: int) -> SidePenalty:
@@ -65,7 +80,7 @@ class Penalty:
         value = sum(half.penalty.linear(half.F) for half in state.halves)
         for half in state.halves:
             value += half.penalty.quadratic(half)
-        return value
+        return value + sum(part.value(state) for part in (self.smooth, self.guide) if part is not None)
 
 
 @dataclass(frozen=True)
@@ -100,7 +115,7 @@ FROBENIUS, NO_PENALTY = Frobenius(), Penalty()
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """min D(X | U Vᵀ) + penalty over U >= 0, V >= 0, in working `units`.
+    """min D(X | U Vᵀ) + penalty over U >= 0, V >= 0, in working `units`; `structure` is what else is known of U and V.
 
     `whole` is the same X without the machinery for missing entries, if none is missing or weighted.
     """
@@ -110,6 +125,12 @@ class Problem:
     penalty: Penalty = NO_PENALTY
     units: Units = Units()
     whole: Problem | None = None
+    structure: Structure = NO_STRUCTURE
+
+    @property
+    def fixes_scale(self) -> bool:
+        """Whether (U D, V D⁻¹) is another solution than (U, V)."""
+        return self.penalty.fixes_scale or self.structure.mixes
 
     @property
     def scale(self) -> float:

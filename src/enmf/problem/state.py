@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from enmf.matrix.factor import arranged, column_inner, fortran
-from enmf.matrix.sweeps import Sweep
+from enmf.matrix.sweeps import Sweep, product_then_sweep
 from enmf.parallel import matmul
 
 if TYPE_CHECKING:
     from enmf.matrix.sweeps import GradientMeasure
     from enmf.problem.problem import Problem, SidePenalty
+    from enmf.problem.structure import Side
 
 SOLVED = 1e-12  # a factor is solved for when a sweep changes it by less than this share of the first sweep
 MOST_SWEEPS = 10_000
@@ -39,9 +41,16 @@ class Half:
     def __init__(self, problem: Problem, side: int, F: Any, joint: dict[Any, Any]) -> None:
         self.X, self.loss, self.side = problem.X, problem.loss, side
         self.penalty: SidePenalty = problem.penalty.of(side)
+        self.smooth, self.guide = problem.penalty.smooth, problem.penalty.guide
+        self.known: Side | None = problem.structure.of(side)
         self.F = F
         self.own: dict[str, Any] = {}  # what depends on F alone: gram = FᵀF, across = X F, and what X stores
         self.joint = joint  # what depends on both factors
+
+    @property
+    def signed(self) -> bool:
+        """Whether F may be negative."""
+        return self.known is not None and self.known.signed
 
     @property
     def gram(self) -> np.ndarray:
@@ -58,7 +67,7 @@ class Half:
 
     @property
     def product(self) -> Any:
-        """X C, or Xᵀ C for the columns  # n x r"""
+        """X C, or Xᵀ C for the columns; negative where F is known to be zero  # n x r"""
         known = self.other.own
         try:
             return known["across"]
@@ -66,12 +75,30 @@ class Half:
             known["across"], gram = self.X.product(self.side, self.other.F)
             if gram is not None:
                 known["gram"] = gram
+            if self.known is not None:
+                known["across"] = self.known.barred(known["across"])
             return known["across"]
 
     def normal(self) -> tuple[np.ndarray, Any]:
-        """G (r x r) and B (n x r) such that the gradient with respect to F is F G - B, penalty included."""
+        """G (r x r) and B (n x r) such that the gradient with respect to F is F G - B, penalty included.
+
+        Without what couples the rows of V: `gradient` has that too.
+        """
         B = self.product  # first: this may also yield CᵀC
-        return self.penalty.normal(self.other.gram, B)
+        G, B = self.penalty.normal(self.other.gram, B)
+        if self.smooth is not None and self.side == 0:
+            G = G + np.diag(self.smooth.for_rows(self)).astype(G.dtype)
+        if self.guide is not None:
+            push = self.guide.for_columns(self) if self.side else self.guide.for_rows(self)
+            B = np.asfortranarray(B - push.astype(B.dtype))
+        return G, B
+
+    def gradient(self) -> tuple[np.ndarray, Any]:
+        """G and B such that the gradient with respect to F is F G - B at this F, all of the penalty included."""
+        G, B = self.normal()
+        if self.smooth is not None and self.side == 1:
+            B = np.asfortranarray(B - self.smooth.gradient(self).astype(B.dtype))
+        return G, B
 
     def measure(self) -> GradientMeasure:
         """Sizes of the gradient with respect to F; measured once for a pair of factors."""
@@ -122,13 +149,14 @@ class State:
 
     def __init__(self, problem: Problem, U: Any, V: Any) -> None:
         self.problem, self.X, self.penalized = problem, problem.X, bool(problem.penalty)
+        self.fixes_scale = problem.fixes_scale
         self.joint: dict[Any, Any] = {}
         U, V = problem.X.own(U), np.asfortranarray(V, dtype=problem.X.dtype)
         rows, columns = (Half(problem, side, F, self.joint) for side, F in enumerate((U, V)))
         rows.other, columns.other = columns, rows
         self.halves = rows, columns
         for half in self.halves:
-            half.sweep = problem.loss.sweeper(half)
+            half.sweep = _layered_sweeper(half) if problem.penalty.layered else problem.loss.sweeper(half)
 
     @property
     def U(self) -> Any:
@@ -176,15 +204,15 @@ class State:
 
         (U D, V D⁻¹) is the same solution for every positive diagonal D, but its gradient is not; balancing the columns,
         ||u_j|| = ||v_j||, picks one of them. A component with u_j = 0 and v_j = 0 has no gradient. One with only
-        u_j = 0 has one: it is measured with ||v_j||² = ||X||, the size of a component that explains X. A penalty fixes
-        the scale of the columns, so nothing is balanced then. A fixed factor has no condition.
+        u_j = 0 has one: it is measured with ||v_j||² = ||X||, the size of a component that explains X. If a penalty
+        fixes the scale of the columns, nothing is balanced. A fixed factor has no condition.
         """
         loss = self.problem.loss
         mass = loss.mass(self.X)
         if mass == 0.0:
             return 0.0
         squares = [half.measure().squares * (fixed != name) for half, name in zip(self.halves, "UV")]
-        if self.penalized:
+        if self.problem.penalty.fixes_scale:
             total = float(sum(of_one.sum() for of_one in squares))
         else:
             u, v = (np.sqrt(np.diag(half.gram).astype(np.float64)) for half in self.halves)
@@ -202,36 +230,52 @@ class State:
     def balance(self, sort: bool = True, clear: bool = True) -> None:
         """Make ||u_j|| = ||v_j||, largest first; `clear` makes a component with one zero column zero in both."""
         u, v = (np.sqrt(np.diag(half.gram).astype(np.float64)) for half in self.halves)
-        alive = (u > 0) & (v > 0)
-        if clear and not alive.all():
-            self.replace(fortran(self.U * alive), np.asfortranarray(np.where(alive, self.V, 0)))
-        order = np.argsort(-np.where(alive, u * v, 0.0), kind="stable") if sort else np.arange(self.rank)
+        alive, movable = (u > 0) & (v > 0), self.problem.structure.movable(self.rank)
+        dead = ~alive & movable
+        if clear and dead.any():
+            self.replace(fortran(self.U * ~dead), np.asfortranarray(np.where(dead, 0, self.V)))
+        order = self._order(np.where(alive, u * v, 0.0)) if sort else np.arange(self.rank)
         scale = np.ones(self.rank)
-        np.sqrt(np.divide(v, u, out=scale, where=alive), out=scale)
+        np.sqrt(np.divide(v, u, out=scale, where=alive & movable), out=scale)
         self.arrange(order, scale)
+
+    def _order(self, sizes: np.ndarray) -> np.ndarray:
+        """Largest component first; those that are known, by columns, zeros or a guide, keep their places."""
+        structure, guide = self.problem.structure, self.problem.penalty.guide
+        if structure.named:
+            return np.arange(self.rank)
+        if guide is not None:
+            sizes = np.where(np.arange(self.rank) < len(guide.names), np.inf, sizes)
+        return np.argsort(-np.where(structure.movable(self.rank), sizes, np.inf), kind="stable")
 
     def sort(self) -> None:
         """Sort the components, largest first."""
         u, v = (np.diag(half.gram).astype(np.float64) for half in self.halves)
-        self.arrange(np.argsort(-np.sqrt(u * v), kind="stable"), np.ones(self.rank))
+        self.arrange(self._order(np.sqrt(u * v)), np.ones(self.rank))
 
     def even_out(self) -> bool:
         """Balance components whose column norms are far apart, by exact powers of two; returns whether any were.
 
         The column norms of a superfluous component can diverge by a factor of 10⁸ per step until they overflow. A
-        penalty already fixes their scale.
+        penalty, or the sums of rows, may already fix their scale.
         """
         u, v = (half.gram.diagonal() for half in self.halves)
-        if self.penalized or ((u <= APART * v).all() and (v <= APART * u).all()):  # usually: a few microseconds
+        if self.fixes_scale or ((u <= APART * v).all() and (v <= APART * u).all()):  # usually: a few microseconds
             return False
         u, v = u.astype(np.float64), v.astype(np.float64)
-        apart = (u > 0) & (v > 0) & ((u > APART * v) | (v > APART * u))
+        apart = (u > 0) & (v > 0) & ((u > APART * v) | (v > APART * u)) & self.problem.structure.movable(self.rank)
         if not apart.any():
             return False
         exponent = np.zeros(len(u))
         exponent[apart] = np.round((np.log2(v[apart]) - np.log2(u[apart])) / 4.0)
         self.arrange(np.arange(self.rank), 2.0**exponent)
         return True
+
+
+def _layered_sweeper(half: Half) -> Callable[[Sweep], None]:
+    """The half-step, for squares, with penalties of the layers."""
+    smoothing = half.smooth is not None and half.side == 1
+    return partial(half.smooth.sweep if smoothing else product_then_sweep, half)  # type: ignore[union-attr]
 
 
 def _balancing(own: np.ndarray, other: np.ndarray, size: float) -> np.ndarray:
@@ -243,7 +287,7 @@ def _balancing(own: np.ndarray, other: np.ndarray, size: float) -> np.ndarray:
 def best_pair(problem: Problem, H: np.ndarray) -> tuple[Any, np.ndarray]:
     """argmin over U >= 0 of loss plus penalty for V = Hᵀ, and V, both in the units of the problem."""
     X = problem.X
-    V = np.asfortranarray(H.T.astype(X.dtype) / problem.units.factor(X.dtype))
+    V = problem.structure.own(np.asfortranarray(H.T.astype(X.dtype) / problem.units.factor(X.dtype)), 1)
     return problem.loss.solve(State(problem, X.zeros(len(H)), V).halves[0]), V
 
 

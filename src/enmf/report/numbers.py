@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import csv
 import html
+import io
 import itertools
 import math
 from collections.abc import Iterable, Sequence
@@ -11,6 +14,7 @@ from typing import Any
 SPACE = "\N{NO-BREAK SPACE}"
 NAME_ROOM = 40  # most characters of a name
 DECIMALS = 6  # most decimals of a percentage
+MOST_SAVED = 1_000_000  # characters of a table that the page carries for download
 
 
 def percent(share: float) -> str:
@@ -68,8 +72,8 @@ def _label(value: float, step: float, largest: float) -> str:
 
 
 def growing_ticks(last: int) -> list[tuple[float, str]]:
-    """0, 1, 2, 5, 10, 20, ... (0, 1, 3, 10, 30, ... on a long axis) for an axis that places k at log(1 + k)."""
-    steps = (1, 2, 5) if last < 1000 else (1, 3)
+    """0, 1, 2, 5, 10, 20, ... (0, 1, 10, 100, ... on a long axis, for a phone) where k is placed at log(1 + k)."""
+    steps = (1, 2, 5) if last < 1000 else (1,)
     marks = [0, *(mark * 10**power for power in range(len(str(last))) for mark in steps)]
     return [(float(mark), str(mark)) for mark in marks if mark <= last]
 
@@ -100,6 +104,19 @@ def table(heads: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> str:
     return (
         f'<div class="scroll"><table class="sortable"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
     )
+
+
+def download(file: str, heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A link that saves a table as csv, from the page itself; nothing for a table of more than a million characters."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(heads)
+    writer.writerows([f"{value:.6g}" if isinstance(value, float) else value for value in row] for row in rows)
+    if len(text.getvalue()) > MOST_SAVED:
+        return ""
+    data = base64.b64encode(text.getvalue().encode()).decode()
+    name = html.escape(file)
+    return f'<a class="save" download="{name}" href="data:text/csv;base64,{data}">Save {name}</a>'
 
 
 def _cells(values: list[Any]) -> list[str]:

@@ -22,7 +22,7 @@ from enmf.problem.validation.convert import check_values, names_in
 from enmf.problem.validation.numbers import check_choice
 from enmf.report.axes import Axis
 from enmf.report.fit import fit_section, grouped
-from enmf.report.numbers import SPACE, percent, shortened, table, ticks, times
+from enmf.report.numbers import SPACE, download, percent, shortened, table, ticks, times
 from enmf.report.pictures import Line, Ticks, chart, colour_bar, curves, heat_map, png, shrunk
 from enmf.report.terms import Terms, about_gaps, explained_share, terms_of
 
@@ -181,6 +181,8 @@ def _verdict(result: Result) -> str:
         words.append(f"{len(c.dead_components)} components are empty: a smaller rank gives the same error.")
     if c.uniqueness is not None and c.uniqueness.verdict == "not unique":
         words.append("Other components with the same product exist, so interpret individual components with care.")
+    if c.known is not None:
+        words.append(html.escape(f"Known in advance: {c.known}."))
     numbers.append(("stationary", "yes" if c.stationary else "no", f"KKT residual {c.kkt:.1e}, tolerance {c.tol:.0e}"))
     cards = "".join(
         f'<div class="number">{name}<b>{value}</b><span class="soft">{note}</span></div>'
@@ -309,7 +311,7 @@ def _drawn(lines: list[Line], steps: str, note: str, terms: Terms) -> str:
     bounds = [line.bound for line in lines if line.bound > 0]
     shown = chart(lines, steps, words, terms.axis, terms.unit)
     if bounds:
-        where = "Dashed red line" if 'class="bound"' in shown else "Below the plotted range"
+        where = "Dotted red line" if 'class="bound"' in shown else "Below the plotted range"
         note += f" {where}: the bound, {max(bounds):.6g}{SPACE}%; no factorization of that rank has a smaller error."
     listed = [
         (line.name, int(line.points[k][0]), line.points[k][1], line.points[k][2])
@@ -329,7 +331,7 @@ def _factors(data: _Data) -> str:
 
 
 def _factor(letter: str, F: np.ndarray, axis: Axis) -> str:
-    F = np.asarray(F, dtype=np.float64)
+    given = F = np.asarray(F, dtype=np.float64)
     F = F / np.maximum(F.max(axis=0), np.finfo(float).tiny)
     owner, alive = F.argmax(axis=1), F.max(axis=1) > 0
     counts = np.bincount(owner[alive], minlength=F.shape[1])
@@ -343,11 +345,13 @@ def _factor(letter: str, F: np.ndarray, axis: Axis) -> str:
         ("component", f"{axis.what}s that it dominates", "first of them"),
         [(j + 1, int(counts[j]), axis.names[int(F[:, j].argmax())]) for j in range(F.shape[1])],
     )
+    heads = (axis.what, *(f"component {j + 1}" for j in range(F.shape[1])))
+    saved = download(f"{letter}.csv", heads, ((name, *map(float, row)) for name, row in zip(axis.names, given)))
     return (
         f"<h3>{letter}: {axis.what}s</h3>{heat_map(shrunk(F[order], CELLS).T, words, x, y)}"
         f'<p class="soft under">{axis.what}s{"" if axis.ordered else ", by component"}</p>'
         f'{colour_bar("0", "maximum of the component")}<p class="soft">{words}.</p>'
-        f"<details><summary>{letter} as a table</summary>{listed}</details>"
+        f"<details><summary>{letter} as a table</summary>{listed}</details>{saved}"
     )
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from enmf.run.loop import Best
     from enmf.run.method import Method
     from enmf.run.monitor import Monitor
+    from enmf.run.prospect import Prospect
 
 SECONDS = 0.02  # of a burst
 LEAST_WORK = 500_000  # flops of a thread in an iteration: ten microseconds, for a few waits of a tenth of one
@@ -47,16 +48,17 @@ class Bursts:
         now.precision = float(np.finfo(X.dtype).eps)
         now.patience = 1 << 60
         self.kept: Best | None = None
+        self.prospect: Prospect | None = None
 
-    def judge(self, interval: int, evening: int, best: Best) -> None:
+    def judge(self, interval: int, evening: int, best: Best, prospect: Prospect) -> None:
         """These are bursts of a descent, which measures KKT residuals, evens out columns and keeps the best pair."""
         monitor, now = self.monitor, self.kernel.state
         stopping = monitor.stopping
         now.interval, now.evening, now.apart = interval, evening, APART
-        now.tol, now.tol_from = stopping.tol, max(SMALL_ERROR * monitor.whole, np.finfo(float).tiny)
-        now.patience = stopping.patience if stopping.tol > 0 else 1 << 60
+        now.tol, now.tol_from = stopping.least_kkt, max(SMALL_ERROR * monitor.whole, np.finfo(float).tiny)
+        now.patience = stopping.patience if stopping.least_kkt > 0 else 1 << 60
         now.keeps_all = not self.method.monotone
-        self.kept = best
+        self.kept, self.prospect = best, prospect
 
     def take(self, iteration: int, most: int, memory: Any, phase: str) -> int:
         """Take up to `most` steps from this iteration on, and record what they begin with; returns how many.
@@ -97,7 +99,10 @@ class Bursts:
         numbers = range(iteration, iteration + len(values))
         seconds = [began + passed for passed in now.times]
         passes = [before + count for count in now.passed]
-        monitor.record_many(phase, now.measuring, numbers, seconds, map(error, values), now.residuals, passes)
+        errors = list(map(error, values))
+        monitor.record_many(phase, now.measuring, numbers, seconds, errors, now.residuals, passes)
+        if self.prospect is not None:
+            self.prospect.add(errors)
         state.X.passes += now.passes
         monitor.progress = now.lowest, now.lowest_at
         if self.kept is not None and now.best < self.kept.objective:
@@ -130,7 +135,13 @@ class Bursts:
 
 def bursts_of(state: State, method: Method, monitor: Monitor) -> Bursts | None:
     """Bursts, where the steps are short, nobody watches them, and the method has such a kernel."""
-    if monitor.callback is not None or state.penalized or not method.bursts or not state.problem.loss.bursts:
+    problem = state.problem
+    if (
+        monitor.callback is not None
+        or state.penalized
+        or problem.structure
+        or not (method.bursts and problem.loss.bursts)
+    ):
         return None
     kernel = state.X.burst(state.rank)
     return None if kernel is None else Bursts(state, method, monitor, kernel)

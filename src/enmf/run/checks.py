@@ -18,7 +18,7 @@ NUMBERS: dict[str, dict[str, Any]] = {
     "rotation_iterations": {**_COUNT, "optional": True},
     "rotation_rho": _POSITIVE,
     "surrogate_iterations": {**_COUNT, "optional": True},
-    "restarts": _COUNT,
+    "restarts": {**_COUNT, "optional": True},
     "softimpute_iterations": _COUNT,
     "softimpute_tol": _SHARE,
     "steps": _SOME,
@@ -63,11 +63,12 @@ def check_options(options: dict[str, Any]) -> None:
 
 def check_limits(tol: Any, max_iter: Any, time_limit: Any, target_error: Any) -> Stopping:
     """The limits of a run. The time limit counts from here: call this before reading X."""
-    check_number("tol", tol, low=0.0)
+    check_number("tol", tol, low=0.0, optional=True)
     check_number("max_iter", max_iter, low=0, integer=True)
     check_number("time_limit", time_limit, low=0.0, optional=True)
     check_number("target_error", target_error, low=0.0, optional=True)
-    return Stopping(float(tol), int(max_iter), time_limit, target_error, began=time.perf_counter())
+    tol = None if tol is None else float(tol)
+    return Stopping(tol, int(max_iter), time_limit, target_error, began=time.perf_counter())
 
 
 def check_wishes(callback: Any, checkpoint: Any, flags: dict[str, Any]) -> None:

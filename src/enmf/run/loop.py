@@ -12,6 +12,7 @@ from enmf import parallel
 from enmf.kernels import dense
 from enmf.matrix.factor import copied, here
 from enmf.run.bursts import bursts_of
+from enmf.run.prospect import Prospect, is_outlook, next_outlook
 from enmf.run.stopping import Moment
 
 if TYPE_CHECKING:
@@ -49,20 +50,21 @@ def descend(walk: Walk) -> None:
     A method that may increase the objective is compared with all its pairs, a monotone one (for rounding) with a few.
     """
     state, method, monitor = walk.state, walk.method, walk.monitor
-    interval = _kkt_interval(state, method, monitor.stopping.tol)
+    interval = _kkt_interval(state, method, monitor.stopping.least_kkt)
     patience, penalized, loss = GROWTH[state.X.dtype], state.penalized, state.problem.loss
-    reuses, one_pass = method.reuses_products(state), method.fused and loss.shares_products and state.X.allows_one_pass
+    reuses, one_pass = method.reuses_products(state), _one_pass(state, method)
     rows = state.halves[0]
-    best = Best()
+    best, prospect, settles = Best(), Prospect(), monitor.stopping.settles
     bursts = bursts_of(state, method, monitor)
     if bursts is not None:
-        bursts.judge(interval, patience, best)
+        bursts.judge(interval, patience, best, prospect)
     memory = method.begin(state)
     with monitor.phase("descent") as counter, np.errstate(over="ignore", invalid="ignore"):  # the verdict reports them
         while True:
             if bursts is not None:
-                left = walk.max_iter - counter.iterations
-                counter.iterations += bursts.take(counter.iterations, left, memory, "descent")
+                until = next_outlook(counter.iterations) if settles else walk.max_iter
+                most = min(until, walk.max_iter) - counter.iterations
+                counter.iterations += bursts.take(counter.iterations, most, memory, "descent")
             iteration = counter.iterations
             measured = interval > 0 and iteration % interval == 0
             if reuses and (measured or not one_pass or rows.knows_product):
@@ -75,7 +77,10 @@ def descend(walk: Walk) -> None:
                     error = state.accurate_error()  # the exact error, before the verdict is final
                 kkt = state.kkt() if measured else math.nan
             monitor.record(iteration, "descent", error, kkt, state.U, state.V)
-            status = monitor.verdict(Moment(iteration, walk.max_iter, error, kkt, objective, penalized))
+            prospect.add([loss.error(objective)])
+            left = prospect.left() if settles and is_outlook(iteration) else math.inf
+            judged = left, walk.rival
+            status = monitor.verdict(Moment(iteration, walk.max_iter, error, kkt, objective, penalized, *judged))
             if status is not None:
                 break
             if objective < best.objective and (not method.monotone or iteration & (iteration - 1) == 0):
@@ -84,13 +89,20 @@ def descend(walk: Walk) -> None:
                 memory = method.rescaled(state, memory)
             method.step(state, memory, objective)
             counter.iterations += 1
-    walk.status = status
+    walk.status, walk.left = status, prospect.left()
     if best.pair is None or status in ("global_optimum", "exact") or objective <= best.objective:
         return
-    if status == "converged" and objective <= (1.0 + WORSE) * best.objective + 8.0 * state.rounding(best.objective):
+    hardly_worse = objective <= (1.0 + WORSE) * best.objective + 8.0 * state.rounding(best.objective)
+    if status == "converged" and hardly_worse:
         return
     state.replace(*best.pair)
     walk.status = "stalled" if status == "converged" else status  # the better pair is not the stationary one
+
+
+def _one_pass(state: State, method: Method) -> bool:
+    """Whether a step reads X once for both its products."""
+    shared = method.fused and state.problem.loss.shares_products and state.X.allows_one_pass
+    return shared and not state.problem.structure
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,7 @@ class Wishes:
     checkpoint: str | os.PathLike[str] | None = None
     bound: bool = True  # compute the Eckart-Young bound also if that takes passes over X
     exact_U: bool = False  # finish with the best U for the final V
+    scale: str = "balanced"  # of the factors that are returned (`enmf.problem.scale`)
 
 
 @dataclass(frozen=True)

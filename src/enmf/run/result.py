@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from enmf.certificate.certificate import Certificate
     from enmf.linalg.rotation import Rotation
     from enmf.linalg.spectrum import Spectrum
+    from enmf.problem.layers import Guided
     from enmf.run.trace import Phase, Trace
 
 
@@ -26,8 +27,8 @@ class Result:
     Attributes
     ----------
     U, V : ndarray of shape (n, r) and (m, r)
-        Nonnegative. Columns are balanced, ||u_j|| = ||v_j||, and sorted by decreasing size (unless a penalty, which
-        depends on the scale of the columns, was given: then only sorted).
+        Nonnegative. Columns are sorted by decreasing size, ||u_j|| ||v_j||, and balanced, ||u_j|| = ||v_j||, unless
+        another `scale` was asked for, or a penalty decides on it.
     error : float
         ||X - U Vᵀ||_F; for other losses sqrt(2 loss).
     loss : float
@@ -49,8 +50,24 @@ class Result:
         What the exterior method decided to do, and why; `print(result.plan)` shows it.
     settings : dict
         Method, limits, seed and options of the run, as plain values.
+    guides : tuple of Guided
+        What became of the features that were proposed by `guide`: print them.
     row_names, feature_names : list of str or None
         Names of the rows and columns of X, if it was a pandas or polars frame.
+    table_rows : tuple of int
+        Numbers of rows of the tables, if there were several; `tables` has the U of each.
+
+    Examples
+    --------
+    >>> import enmf
+    >>> from sklearn.datasets import load_digits
+    >>> result = enmf.factorize(load_digits().data, 10, random_state=0)
+    >>> result.U.shape, result.V.shape
+    ((1797, 10), (64, 10))
+    >>> result.trace.to_frame().columns.tolist()
+    ['iteration', 'phase', 'seconds', 'error', 'kkt', 'passes']
+    >>> list(result.phases)[:3]
+    ['svd', 'rotation', 'feasibility']
     """
 
     U: np.ndarray
@@ -64,8 +81,15 @@ class Result:
     spectrum: Spectrum | None = field(default=None, repr=False)
     settings: dict[str, Any] = field(default_factory=dict, repr=False)
     plan: Any = field(default=None, repr=False)
+    guides: tuple[Guided, ...] = field(default=(), repr=False)
     row_names: list[str] | None = field(default=None, repr=False)
     feature_names: list[str] | None = field(default=None, repr=False)
+    table_rows: tuple[int, ...] = field(default=(), repr=False)
+
+    @property
+    def tables(self) -> list[np.ndarray]:
+        """The U of each table, if several were factorized together; else U alone."""
+        return np.split(self.U, np.cumsum(self.table_rows)[:-1]) if self.table_rows else [self.U]
 
     @property
     def error(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -13,22 +13,29 @@ import numpy as np
 from enmf import parallel
 from enmf.certificate.certificate import Certificate, make_certificate
 from enmf.certificate.words import BY_USER, effective_tol
-from enmf.linalg.bound import bound_passes, sharpen
-from enmf.linalg.svd import Spectrum, truncated_svd
+from enmf.linalg.bound import bound_passes
+from enmf.linalg.svd import Spectrum, bounded
 from enmf.losses.base import NEEDS
 from enmf.matrix.factor import WorkersLost, by_rows
+from enmf.parallel import matmul
 from enmf.problem.problem import Problem
-from enmf.problem.state import State
+from enmf.problem.scale import rescaled
+from enmf.problem.state import Half, State
 from enmf.problem.validation.numbers import warn_outside
 from enmf.run.checkpoint import Checkpoint
 from enmf.run.loop import descend
 from enmf.run.method import Method
 from enmf.run.monitor import Monitor, display, interruptible
 from enmf.run.options import Given, Phase, RunOptions
+from enmf.run.prospect import SUREST
 from enmf.run.result import Result
 from enmf.run.stopping import Stopping
 from enmf.run.trace import Phase as Cost
 from enmf.run.walk import Walk
+
+NEAR = 1.001  # error over that of the SVD below which a bound may prove the result to be the best one
+ROUNDING = 32.0  # units of rounding of ||X||² in an error without signs: four times the most seen (waveforms, float32)
+CLEARLY = 2e-5  # share of the squared error that is no rounding, and ten times what "global_optimum" allows
 
 
 def run(problem: Problem, options: RunOptions, spectrum: Spectrum | None = None) -> Result:
@@ -48,6 +55,8 @@ def run(problem: Problem, options: RunOptions, spectrum: Spectrum | None = None)
                 if walk.status is not None and phase is not descend:
                     break
             result = finish(walk, options)
+            U, V = rescaled(result.U, result.V, options.scale)
+            result = replace(result, U=U, V=V)
     warn_about_end(result, options.stopping, monitor.interrupted and options.callback is None, problem)
     return result
 
@@ -58,6 +67,8 @@ def check_needs(method: Method, name: str, problem: Problem) -> None:
     if lacking:
         what = " and ".join(NEEDS[need] for need in sorted(lacking))
         where = "" if problem.X.complete else ", where entries are missing or weighted"
+        if problem.X.complete and lacking <= problem.loss.in_memory().offers(None):
+            where = ", where X is read in blocks"
         raise ValueError(f"method {name!r} needs {what}, which the loss {problem.loss.name!r} does not offer{where}")
 
 
@@ -89,8 +100,13 @@ def _phases(problem: Problem, options: RunOptions, saved: Any) -> list[Phase]:
 
 def zero_factors(walk: Walk) -> None:
     """Zero factors, the best ones for an X of zeros."""
-    X = walk.problem.X
-    walk.begin_at(X.zeros(walk.rank), np.zeros((X.shape[1], walk.rank)))
+    X, fixed = walk.problem.X, walk.problem.structure.V.fixed
+    U, V = X.zeros(walk.rank), np.zeros((X.shape[1], walk.rank))
+    if walk.problem.structure.U.total is not None:
+        U += np.asarray(walk.problem.structure.U.total / walk.rank, X.dtype)
+    if fixed is not None:
+        V[:, : fixed.shape[1]] = fixed
+    walk.begin_at(U, V)
     walk.status = "global_optimum"
 
 
@@ -123,34 +139,102 @@ def finish(walk: Walk, options: RunOptions) -> Result:
     state, monitor, problem = walk.state, walk.monitor, walk.problem
     loss, X = problem.loss, problem.X
     with monitor.phase("certificate"):
-        if state.penalized:
+        if state.fixes_scale:
             state.sort()
         else:
-            loss.improve_scale(state)  # a run cut short at a poor start must not be worse than zero factors
+            if not state.penalized and not problem.structure.count:
+                loss.improve_scale(state)  # a run cut short at a poor start must not be worse than zero factors
             state.balance()
         _remove_dust(state)
-        if options.exact_U:
+    if options.exact_U and not problem.structure.symmetric:
+        with monitor.phase("solve"):
             rows, columns = state.halves
             columns.changed()  # recompute the product: U must depend on X and V alone
             rows.replace(loss.solve(rows))
-        skipped = _make_bound(walk, options)
+    with monitor.phase("certificate"):
+        later = _can_wait(walk, options)
+        skipped = False if later else _make_bound(walk, options)
         bound = walk.spectrum.lower_bound(walk.rank) if walk.spectrum is not None and loss.has_bound(X) else 0.0
-        certificate = replace(make_certificate(state, bound, options.stopping.tol), bound_skipped=skipped)
+        certificate = make_certificate(state, bound, options.stopping.stationary_kkt)
+        certificate = replace(certificate, bound_skipped=skipped, left=_left(walk, certificate, options.stopping))
     assert walk.status is not None
     root = problem.units.factor(X.dtype)
+    status = _confirmed(walk.status, certificate, monitor.whole)
+    certificate = certificate.in_units(problem.units, loss)
     return Result(
-        U=X.public(state.U * root),
-        V=np.ascontiguousarray(state.V * root),
-        status=_confirmed(walk.status, certificate, monitor.whole),
+        U=problem.structure.public(X.public(state.U * root), 0),
+        V=problem.structure.public(np.ascontiguousarray(state.V * root), 1),
+        status=status,
         n_iter=monitor.phases["descent"].iterations if "descent" in monitor.phases else 0,
-        certificate=certificate.in_units(problem.units, loss),
+        certificate=certificate.awaiting(_later_bound(walk, options)) if later else certificate,
         trace=monitor.trace,
         phases=monitor.phases,
         rotation=walk.rotation,
         spectrum=walk.spectrum,
         settings=options.settings,
         plan=walk.plan,
+        table_rows=problem.structure.tables,
+        guides=() if problem.penalty.guide is None else problem.penalty.guide.outcome(state.U, state.V),
     )
+
+
+def _left(walk: Walk, certificate: Certificate, stopping: Stopping) -> float:
+    """What going on is expected to gain: no more than the bound leaves, unknown where no descent was long enough."""
+    left = max(walk.left, SUREST) if walk.status == "settled" else walk.left
+    if walk.status == "converged" and stopping.settles:  # stationary before its gains could be compared
+        left = min(left, SUREST)
+    left = min(left, 1.0 - 1.0 / certificate.ratio) if certificate.bounded else left
+    return 0.0 if certificate.exact else left if math.isfinite(left) else math.nan
+
+
+def _can_wait(walk: Walk, options: RunOptions) -> bool:
+    """Whether the bound can be left until somebody asks: it is known to prove nothing about the status, X stays in this
+    process, and no limit of time has to be kept."""
+    X, spectrum, rank = walk.problem.X, walk.spectrum, walk.rank
+    if not options.bound or options.stopping.time_limit is not None or not X.stays:
+        return False
+    if not walk.problem.loss.has_bound(X) or walk.monitor.interrupted or rank >= min(X.shape):
+        return False
+    if spectrum is not None and (spectrum.kind == "exact" or spectrum.lower_bound(rank) > 0.0):
+        return False
+    return _is_beyond_bound(walk)
+
+
+def _is_beyond_bound(walk: Walk) -> bool:
+    """Whether a better factorization without signs is at hand: the SVD, or one of the factors if it may be negative."""
+    state, spectrum = walk.state, walk.spectrum
+    error = state.error()
+    if spectrum is not None and error > NEAR * spectrum.relative_error(walk.rank) * walk.monitor.whole:
+        return True
+    if state.penalized or walk.problem.structure:
+        return False
+    rounding = ROUNDING * float(np.finfo(state.X.dtype).eps) * state.X.squared_norm()
+    return any(error**2 - _without_signs(half) > CLEARLY * error**2 + rounding for half in state.halves)
+
+
+def _without_signs(half: Half) -> float:
+    """The smallest ||X - F Cᵀ||² of all real F."""
+    B, G = half.product, half.other.gram.astype(np.float64)
+    BtB = matmul(B.T, B).astype(np.float64)
+    return half.X.squared_norm() - float((np.linalg.pinv(G, rcond=1e-10, hermitian=True) * BtB).sum())
+
+
+def _later_bound(walk: Walk, options: RunOptions) -> Callable[[], float]:
+    """The bound, computed when it is called, in the user's units."""
+    problem, rank, spectrum = walk.problem, walk.rank, walk.spectrum
+    rng, unit = walk.rng.spawn(1)[0], walk.monitor.unit
+
+    def bound() -> float:
+        if not problem.X.unchanged():
+            warn_outside(
+                "X has changed since it was factorized, so its bound is not known any more (0 stands for it): "
+                "enmf.certify(X, U, V) certifies the factors for what X is now"
+            )
+            return 0.0
+        with parallel.limit(options.n_threads):
+            return bounded(problem.X, spectrum, rank, rng).lower_bound(rank) * unit
+
+    return bound
 
 
 def _make_bound(walk: Walk, options: RunOptions) -> bool:
@@ -161,8 +245,7 @@ def _make_bound(walk: Walk, options: RunOptions) -> bool:
         return False
     if not walk.monitor.affords(bound_passes(X, walk.spectrum, rank)):
         return True
-    first = walk.spectrum if walk.spectrum is not None else truncated_svd(X, rank, rng=walk.rng)
-    walk.spectrum = sharpen(X, first, rng=walk.rng)
+    walk.spectrum = bounded(X, walk.spectrum, rank, walk.rng)
     return False
 
 
@@ -184,12 +267,14 @@ def _remove_dust(state: State) -> None:
     """Set dust to zero; the known products stay valid for the factors without it."""
     U, V = state.U, state.V
     for half, F, C in zip(state.halves, (U, V), (V, U)):
-        half.F = _without_dust(F, _dust(state, C))
+        mixed = half.known is not None and half.known.total is not None  # the sums of its rows are given
+        if not half.signed and not mixed:
+            half.F = _without_dust(F, _dust(state, C))
 
 
 def _dust(state: State, C: np.ndarray) -> np.ndarray:
     """Entries whose products with the columns of C are negligible relative to ||X||, given the number of digits."""
-    largest = C.max(axis=0).astype(np.float64)
+    largest = (C if not state.problem.structure else np.abs(C)).max(axis=0).astype(np.float64)
     nothing = float(np.finfo(state.X.dtype).eps) ** 3 * state.problem.loss.size(state.X)
     return np.divide(nothing, largest, out=np.zeros_like(largest), where=largest > 0)
 
@@ -200,15 +285,21 @@ def _without_dust(F: np.ndarray, dust: np.ndarray) -> np.ndarray:
     return np.asfortranarray(np.where(dust > F, 0, F))
 
 
+def _what_is_missing(c: Certificate, stopping: Stopping) -> str:
+    remedy = "Increase max_iter or tol (tol=0 silences this warning)"
+    if not stopping.settles:
+        return f"the KKT residual is {c.kkt:.1e}, tol is {stopping.tol:.1e}. {remedy}"
+    if math.isnan(c.left):
+        return f"too few to tell what going on would gain; the KKT residual is {c.kkt:.1e}. {remedy}"
+    return f"going on is expected to gain {100 * c.left:.2g} % of the error. {remedy}"
+
+
 def warn_about_end(result: Result, stopping: Stopping, by_user: bool, problem: Problem) -> None:
     """One warning for a run that did not end as wished, with the value reached and the remedy."""
     c = result.certificate
     early = None
-    if result.status == "max_iter" and stopping.tol > 0 and not c.stationary:
-        early = (
-            f"not converged after max_iter={stopping.max_iter} iterations: the KKT residual is {c.kkt:.1e}, "
-            f"tol is {stopping.tol:.1e}. Increase max_iter or tol (tol=0 silences this warning)"
-        )
+    if result.status == "max_iter" and stopping.least_kkt > 0 and not c.stationary:
+        early = f"not converged after max_iter={stopping.max_iter} iterations: {_what_is_missing(c, stopping)}"
     elif result.status == "interrupted" and by_user:
         early = (
             f"interrupted after {result.n_iter} iterations: these are the best factors so far, with a KKT residual "

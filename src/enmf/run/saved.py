@@ -25,7 +25,12 @@ from enmf.files import whole_file
 from enmf.problem.validation.numbers import warn_outside
 
 VERSION = 1
-KINDS = {"run": "the checkpoint of a run", "sweep": "the checkpoint of a rank sweep", "result": "a result"}
+KINDS = {
+    "run": "the checkpoint of a run",
+    "sweep": "the checkpoint of a rank sweep",
+    "result": "a result",
+    "stream": "a stream",
+}
 TELLING = {"run": "method", "sweep": "folds", "result": "certificate"}  # key unique to a kind, for files without `kind`
 CLOSE = 1e-6  # relative difference of two floats that describe the same problem
 

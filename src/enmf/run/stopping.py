@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from enmf.certificate.words import STATUSES, TOL, effective_tol
+from enmf.certificate.words import SETTLED, STATUSES, TOL, effective_tol
+from enmf.losses.base import Loss
 
 if TYPE_CHECKING:
     from enmf.run.monitor import Monitor
@@ -24,16 +25,32 @@ __all__ = ["DEFAULTS", "RULES", "STATUSES", "Moment", "Stopping"]
 class Stopping:
     """Limits of a run. All defaults of the package come from here."""
 
-    tol: float = TOL
-    max_iter: int = 2000
+    tol: float | None = None  # KKT residual; None: the run ends when going on promises little (`enmf.run.prospect`)
+    max_iter: int = 10_000
     time_limit: float | None = None
     target_error: float | None = None
     patience: int = 100  # iterations without progress after which a run counts as stalled
+    sure: float = Loss.sure  # without a tolerance, the KKT residual at which the run ends whatever its prospect
     began: float | None = None  # time.perf_counter() from which time_limit counts; None: from the Monitor's beginning
+
+    @property
+    def settles(self) -> bool:
+        """Whether the prospect ends the run."""
+        return self.tol is None
+
+    @property
+    def least_kkt(self) -> float:
+        """The KKT residual at which the run ends whatever its prospect."""
+        return self.sure if self.tol is None else self.tol
+
+    @property
+    def stationary_kkt(self) -> float:
+        """The KKT residual up to which its certificate says "stationary"."""
+        return TOL if self.tol is None else self.tol
 
 
 DEFAULTS = Stopping()
-OTHERS = ("tol", "max_iter", "time_limit", "target_error", "patience", "began")  # have parameters, or are ours
+OTHERS = ("tol", "max_iter", "time_limit", "target_error", "patience", "sure", "began")  # have parameters, or are ours
 FURTHER = tuple(name for name in Stopping.__dataclass_fields__ if name not in OTHERS)  # options of `factorize`
 
 
@@ -46,6 +63,8 @@ class Moment(NamedTuple):
     kkt: float  # nan if it was not measured
     objective: float
     penalized: bool = False
+    left: float = math.inf  # what going on is expected to gain, as a share of the error; infinite: not judged now
+    rival: float = math.inf  # the error of an earlier start that this one has to beat
 
 
 Rule = Callable[["Monitor", Moment], str | None]
@@ -64,7 +83,13 @@ def proven(run: Monitor, now: Moment) -> str | None:
 
 
 def stationary(run: Monitor, now: Moment) -> str | None:
-    return "converged" if now.kkt <= effective_tol(run.stopping.tol, now.error, run.whole) else None
+    return "converged" if now.kkt <= effective_tol(run.stopping.least_kkt, now.error, run.whole) else None
+
+
+def settled(run: Monitor, now: Moment) -> str | None:
+    # going on promises too little, or too little to beat a rival
+    promising = now.left > SETTLED and now.error * (1.0 - min(now.left, 1.0)) <= now.rival
+    return None if math.isinf(now.left) or promising else "settled"
 
 
 def target(run: Monitor, now: Moment) -> str | None:
@@ -81,7 +106,9 @@ def enough_iterations(run: Monitor, now: Moment) -> str | None:
 
 def stalled(run: Monitor, now: Moment) -> str | None:
     quiet = run.iterations_without_progress(now.iteration, now.objective)
-    return "stalled" if quiet >= run.stopping.patience and run.stopping.tol > 0 else None
+    return "stalled" if quiet >= run.stopping.patience and run.stopping.least_kkt > 0 else None
 
 
-RULES: tuple[Rule, ...] = (interrupted, not_finite, proven, stationary, target, time_is_up, enough_iterations, stalled)
+RULES: tuple[Rule, ...] = (
+    *(interrupted, not_finite, proven, stationary, target, settled, time_is_up, enough_iterations, stalled),
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,8 @@ class Walk:
     rotation: Rotation | None = None
     plan: Any = None  # what the exterior method decided (`enmf.exterior.plan.Plan`)
     status: str | None = None
+    left: float = math.inf  # share of the error that going on with the last descent is expected to gain
+    rival: float = math.inf  # the error that the coming descent has to beat, that of an earlier start
     _state: State | None = field(default=None, repr=False)
 
     @property
@@ -66,7 +69,10 @@ class Walk:
     def take(self, other: Walk) -> None:
         """Replace the result by that of another walk through the same problem."""
         self._state, self.status, self.rotation = other._state, other.status, other.rotation
+        self.left = other.left
 
-    def anew(self, rng: np.random.Generator) -> Walk:
-        """A new walk through the same problem, which keeps what is known about X."""
-        return replace(self, rng=rng, rotation=None, status=None, max_iter=self.monitor.stopping.max_iter, _state=None)
+    def anew(self, rng: np.random.Generator, max_iter: int | None = None) -> Walk:
+        """A new walk through the same problem, which keeps what is known about X and has this one's error to beat."""
+        most = self.monitor.stopping.max_iter if max_iter is None else min(max_iter, self.monitor.stopping.max_iter)
+        new = replace(self, rng=rng, rotation=None, status=None, left=math.inf, max_iter=most, _state=None)
+        return replace(new, rival=self.state.error())

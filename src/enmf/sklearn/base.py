@@ -9,20 +9,22 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from enmf.api.request import Request
+from enmf.problem.scale import SIZES
 from enmf.run.checks import check_limits
 from enmf.run.result import Result
 from enmf.run.stopping import Stopping
+from enmf.sklearn.tasks import Tasks
 
 COUNT = Interval(Integral, 1, None, closed="left")
 SEED = Interval(Integral, 0, None, closed="left")
 LIMIT = Interval(Real, 0, None, closed="left")
 NONNEGATIVE = Interval(Real, 0, np.inf, closed="left")
 SHARED: dict[str, list[Any]] = {  # limits of the parameters that both have
-    "tol": [NONNEGATIVE],
+    "tol": [NONNEGATIVE, None],
     "max_iter": [COUNT],
     "random_state": [SEED, np.random.RandomState, np.random.Generator, np.random.SeedSequence, None],
     "time_limit": [LIMIT, None],
@@ -31,10 +33,11 @@ SHARED: dict[str, list[Any]] = {  # limits of the parameters that both have
     "n_threads": [COUNT, None],
     "verbose": ["verbose"],
     "options": [dict, None],
+    "scale": [StrOptions(set(SIZES))],
 }
 
 
-class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class Factorizer(Tasks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """An estimator whose fit is a run that yields a Result."""
 
     def report(self, path: str | os.PathLike[str], X: Any = None, **options: Any) -> str:
@@ -48,6 +51,10 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         from enmf.report.page import write
 
         check_is_fitted(self)
+        if not hasattr(self, "trace_"):
+            raise ValueError(
+                "a stream has no history of a run to report about: print(model.certificate_) tells its figures"
+            )
         settings = {name: value for name, value in self.get_params().items() if value is not None}
         W, H = self._row_factors(X), self.components_
         result = Result(
@@ -66,15 +73,16 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self._validate_params()
         return check_limits(self.tol, self.max_iter, self.time_limit, self.target_error)
 
-    def _request(self, stopping: Stopping, **more: Any) -> Request:
-        """What the parameters ask for."""
+    def _request(self, X: Any, stopping: Stopping, **more: Any) -> Request:
+        """What the parameters ask for. The fit to X begins."""
         return Request(
             stopping=stopping,
             random_state=self.random_state,
             n_threads=self.n_threads,
-            callback=self.callback,
+            callback=self._begin_task(X),
             verbose=self.verbose,
             exact_U=True,
+            scale=self.scale,
             rank_name="n_components",
             **more,
         )

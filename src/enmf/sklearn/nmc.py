@@ -22,6 +22,7 @@ from enmf.problem.validation.losses import LOSSES, with_loss
 from enmf.problem.validation.masks import MISSING, check_masked_problem, check_places
 from enmf.problem.validation.numbers import check_range, check_threads
 from enmf.sklearn.base import COUNT, NONNEGATIVE, SHARED, Factorizer
+from enmf.sklearn.tasks import told
 
 
 class ENMC(Factorizer):
@@ -47,6 +48,8 @@ class ENMC(Factorizer):
         What is minimized over the observed entries; a number is the beta of a beta divergence, 0 <= beta <= 2.
     init, tol, max_iter, random_state, time_limit, target_error, callback, n_threads, verbose : optional
         See `enmf.complete`.
+    scale : {"balanced", "sum", "max", "norm"}
+        Scale of the components, without a ridge: ||w_j|| = ||h_j||, or each has the sum, the maximum or the norm 1.
     options : dict, optional
         Further options of `enmf.complete`.
 
@@ -98,7 +101,7 @@ class ENMC(Factorizer):
         clip: tuple[float, float] | None = None,
         solver: str = "enmc",
         init: str | None = None,
-        tol: float = DEFAULTS.tol,
+        tol: float | None = DEFAULTS.tol,
         max_iter: int = DEFAULTS.max_iter,
         random_state: Any = None,
         time_limit: float | None = None,
@@ -108,6 +111,7 @@ class ENMC(Factorizer):
         verbose: int = 0,
         options: dict[str, Any] | None = None,
         beta_loss: str | float = "frobenius",
+        scale: str = "balanced",
     ) -> None:
         self.n_components = n_components
         self.missing = missing
@@ -126,7 +130,9 @@ class ENMC(Factorizer):
         self.verbose = verbose
         self.options = options
         self.beta_loss = beta_loss
+        self.scale = scale
 
+    @told
     def fit(self, X: Any, y: Any = None, mask: Any = None, weights: Any = None) -> ENMC:
         """Learn both factors from the observed entries of X.
 
@@ -143,11 +149,12 @@ class ENMC(Factorizer):
         check_range(self.clip)
         problem = self._problem(X, mask, weights)
         validate_data(self, X=X, skip_check_array=True)
-        request = self._request(stopping, method=self.solver, init=self.init, options=self.options or {})
+        request = self._request(X, stopping, method=self.solver, init=self.init, options=self.options or {})
         result = complete_problem(with_ridge(problem, self.ridge, self.ridge_scaling), self.n_components, request)
         self._keep(result)
         self.row_factors_ = result.U
         self._remember_pattern(problem.X)
+        self._end_task(X)
         return self
 
     def fit_transform(self, X: Any, y: Any = None, mask: Any = None, weights: Any = None) -> np.ndarray:

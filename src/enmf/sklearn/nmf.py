@@ -6,12 +6,14 @@ In scikit-learn's notation X ~ W H with W = U and H = Vᵀ: samples in rows, `co
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -21,11 +23,17 @@ from enmf.api.request import solve
 from enmf.problem.problem import Problem
 from enmf.problem.state import State, best_pair, best_U
 from enmf.problem.validation.arrays import check_problem
+from enmf.problem.validation.convert import names_in
 from enmf.problem.validation.factors import as_numbers, check_given, with_penalty
+from enmf.problem.validation.layers import guide_columns, with_layers
 from enmf.problem.validation.losses import LOSSES, with_loss
-from enmf.problem.validation.numbers import check_threads, warn_outside
+from enmf.problem.validation.numbers import check_threads, make_rng, warn_outside
+from enmf.problem.validation.structure import Known, with_structure
 from enmf.run.stopping import DEFAULTS
 from enmf.sklearn.base import COUNT, NONNEGATIVE, SHARED, Factorizer
+from enmf.sklearn.tasks import told
+from enmf.stream.batches import readings
+from enmf.stream.stream import Stream
 
 AUTO_COMPONENTS = 10
 SOLVERS = {"cd": "hals"}  # scikit-learn's names for methods of ours
@@ -45,8 +53,9 @@ class ENMF(Factorizer):
         "enmf", or another name of `enmf.methods()`; scikit-learn's "cd" is "hals".
     beta_loss : {"frobenius", "kullback-leibler", "itakura-saito"} or float
         What is minimized; a number is the beta of a beta divergence, 0 <= beta <= 2.
-    tol : float
-        Scale-free KKT residual at which the fit has converged, the same for every solver and start.
+    tol : float, optional
+        Scale-free KKT residual at which the fit has converged, the same for every solver and start. Default: the fit
+        ends when going on is expected to gain less than 0.02 % of the error; for another `beta_loss`, 1e-5.
     max_iter : int
     random_state : int, RandomState, Generator or None
     alpha_W, alpha_H : float
@@ -58,18 +67,41 @@ class ENMF(Factorizer):
     shuffle : bool
         Accepted for compatibility; the order of the coordinates does not matter here.
     time_limit, target_error, callback, n_threads, preset : optional
-        See `enmf.factorize`.
+        See `enmf.factorize`. With scikit-learn 1.9 `set_callbacks` works besides.
     memory_limit, checkpoint : optional
         See `enmf.factorize`; the limit also applies to `transform` and `score`.
+    scale : {"balanced", "sum", "max", "norm"}
+        Scale of the components: as described below for `components_`, or each with the sum, the maximum or the norm 1.
     warm_start : bool
         Start from the last solution if it fits X.
     options : dict, optional
-        Further options of `enmf.factorize`.
+        Further options of `enmf.factorize`; for `partial_fit` and `fit_stream`, of `enmf.Stream`.
+    forget : float
+        For `partial_fit` and `fit_stream`: share of their weight that earlier rows lose with every batch.
+    fixed : array-like of shape (k, n_features), optional
+        Known components: they are the first k rows of `components_` and stay as they are.
+    support_V : boolean array or sparse matrix of shape (n_features, n_components), optional
+        Where False, `components_.T` is zero.
+    column_weights : array-like of shape (n_features,), optional
+        Weights of the features, in `fit`, `transform` and `score`.
+    nonnegative : {"both", "V", "U"}
+        "V": only the components are nonnegative (semi-NMF), and X may be negative; "U": only W.
+    negative : {"refuse", "keep"}
+        What to do with an X that has negative entries, if both factors are nonnegative.
+    symmetric : bool
+        W = Hᵀ in `fit`, for a symmetric X; `transform` gives the best W for the components.
+    simplex : {"U"}, optional
+        Rows of W sum to one, in `transform` and `score`, too.
+    smooth, total_variation, grid : optional
+        Smooth components, see `enmf.factorize`; `transform` knows of `smooth`, not of `total_variation`.
+    guide, guide_weight : optional
+        Features that the first components should contain, see `enmf.factorize`; `guides_` says what became of them.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        H, largest component first (by ||w_j|| ||h_j||), scaled such that ||w_j|| = ||h_j|| before the last solve for W.
+        H, largest component first (by ||w_j|| ||h_j||), scaled such that ||w_j|| = ||h_j|| before the last solve for W,
+        or by `scale`.
     n_components_, n_iter_, n_features_in_ : int
     reconstruction_err_ : float
         ||X - W H||_F, or sqrt(2 loss).
@@ -78,6 +110,10 @@ class ENMF(Factorizer):
     status_ : str
     trace_ : Trace
     phases_ : dict of Phase
+    n_samples_seen_ : int
+        Only after `partial_fit` and `fit_stream`, as a `certificate_` that is a `StreamCertificate`; there are no
+        `trace_` and `phases_` then.
+    guides_ : tuple of Guided
 
     Examples
     --------
@@ -106,6 +142,19 @@ class ENMF(Factorizer):
         "warm_start": ["boolean"],
         "memory_limit": [COUNT, str, None],
         "checkpoint": [str, os.PathLike, None],
+        "forget": [Interval(Real, 0, 1, closed="left")],
+        "fixed": ["array-like", "sparse matrix", None],
+        "support_V": ["array-like", "sparse matrix", None],
+        "column_weights": ["array-like", None],
+        "nonnegative": [StrOptions({"both", "V", "U"})],
+        "negative": [StrOptions({"refuse", "keep"})],
+        "symmetric": ["boolean"],
+        "simplex": [StrOptions({"U"}), None],
+        "smooth": [NONNEGATIVE, None],
+        "total_variation": [NONNEGATIVE, None],
+        "grid": [tuple, list, None],
+        "guide": [dict, list, tuple, None],
+        "guide_weight": [NONNEGATIVE],
     }
 
     def __init__(
@@ -115,7 +164,7 @@ class ENMF(Factorizer):
         init: str | None = None,
         solver: str = "enmf",
         beta_loss: str | float = "frobenius",
-        tol: float = DEFAULTS.tol,
+        tol: float | None = DEFAULTS.tol,
         max_iter: int = DEFAULTS.max_iter,
         random_state: Any = None,
         alpha_W: float = 0.0,
@@ -132,6 +181,20 @@ class ENMF(Factorizer):
         options: dict[str, Any] | None = None,
         memory_limit: int | str | None = None,
         checkpoint: Any = None,
+        forget: float = 0.0,
+        scale: str = "balanced",
+        fixed: Any = None,
+        support_V: Any = None,
+        column_weights: Any = None,
+        nonnegative: str = "both",
+        negative: str = "refuse",
+        symmetric: bool = False,
+        simplex: str | None = None,
+        smooth: float | None = None,
+        total_variation: float | None = None,
+        grid: tuple[int, ...] | None = None,
+        guide: Any = None,
+        guide_weight: float = 1.0,
     ) -> None:
         self.n_components = n_components
         self.init = init
@@ -154,6 +217,20 @@ class ENMF(Factorizer):
         self.options = options
         self.memory_limit = memory_limit
         self.checkpoint = checkpoint
+        self.forget = forget
+        self.scale = scale
+        self.fixed = fixed
+        self.support_V = support_V
+        self.column_weights = column_weights
+        self.nonnegative = nonnegative
+        self.negative = negative
+        self.symmetric = symmetric
+        self.simplex = simplex
+        self.smooth = smooth
+        self.total_variation = total_variation
+        self.grid = grid
+        self.guide = guide
+        self.guide_weight = guide_weight
 
     def fit(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> ENMF:
         """Learn the components of X.
@@ -172,9 +249,89 @@ class ENMF(Factorizer):
         """Learn the components of X and return W."""
         return self._fit(X, W, H)
 
+    def partial_fit(self, X: Any, y: Any = None) -> ENMF:
+        """Learn from a batch of rows; earlier batches are not needed again (`enmf.Stream`, docs/streams.md).
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : ignored
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from enmf import ENMF
+        >>> X = load_digits().data
+        >>> model = ENMF(n_components=10)
+        >>> for first in range(0, len(X), 300):
+        ...     _ = model.partial_fit(X[first : first + 300])
+        >>> model.n_samples_seen_, model.certificate_.ratio < 1.5
+        (1797, True)
+        """
+        self._validate_params()
+        columns = check_problem(X).X.shape[1]
+        first = not hasattr(self, "_stream")
+        stream: Stream = self._new_stream(columns) if first else self._stream
+        if not first:
+            validate_data(self, X=X, reset=False, skip_check_array=True)
+        stream.partial_fit(X)
+        if first:
+            validate_data(self, X=X, reset=True, skip_check_array=True)
+        return self._keep_stream(stream)
+
+    def fit_stream(self, batches: Any, passes: int = 2) -> ENMF:
+        """Learn from all batches, in one or more passes, see `enmf.Stream.fit_stream`."""
+        self._validate_params()
+        read = readings(batches, passes)
+        first = next(read(), None) if passes > 1 or not hasattr(batches, "__next__") else None
+        if first is not None:
+            columns = check_problem(first).X.shape[1]
+            validate_data(self, X=first, reset=True, skip_check_array=True)
+        else:
+            columns = AUTO_COMPONENTS  # known with the first batch only
+        stream = self._new_stream(columns).fit_stream(batches, passes)
+        self.n_features_in_ = stream.V.shape[0]
+        return self._keep_stream(stream)
+
+    def _new_stream(self, columns: int) -> Stream:
+        """A stream with these parameters, if it can do what they ask for."""
+        for name, usual in (("solver", "enmf"), ("alpha_W", 0.0), ("preset", None), ("checkpoint", None)):
+            if getattr(self, name) != usual:
+                raise ValueError(f"{name}={getattr(self, name)!r} is not available for streams; use fit")
+        if self.alpha_H not in ("same", 0.0) or self.init not in (None, "exterior"):
+            raise ValueError("alpha_H and init are not available for streams, which start by themselves; use fit")
+        if self.beta_loss not in ("frobenius", 2):
+            raise ValueError(
+                f"beta_loss={self.beta_loss!r} is not available for streams: its value depends on every entry and its "
+                "model, and no sums of fixed size determine it, as they do for 'frobenius'. Use fit on all rows"
+            )
+        seed = self.random_state if isinstance(self.random_state, (int, np.integer)) else None
+        if seed is None and self.random_state is not None:
+            seed = int(make_rng(self.random_state).integers(2**31))
+        more = {"random_state": int(seed or 0), "n_threads": self.n_threads, "forget": self.forget}
+        rank = self._given_rank or min(AUTO_COMPONENTS, columns)
+        try:
+            return Stream(rank, **{**more, **(self.options or {})})
+        except TypeError as problem:
+            raise TypeError(f"options for a stream are those of enmf.Stream: {problem}") from None
+
+    def _keep_stream(self, stream: Stream) -> ENMF:
+        """The fitted attributes."""
+        for name in ("trace_", "phases_", "_last_W"):
+            self.__dict__.pop(name, None)
+        self._stream = stream
+        self.components_ = stream.components
+        self.n_components_ = len(self.components_)
+        self.n_iter_ = stream.batches
+        self.n_samples_seen_ = stream.rows
+        self.status_ = stream.status
+        self.certificate_ = stream.certificate  # type: ignore[assignment]
+        self.reconstruction_err_ = self.certificate_.error
+        return self
+
     def transform(self, X: Any) -> np.ndarray:
-        """W for the learned components: nonnegative least squares, solved to optimality."""
-        problem = self._checked(X)
+        """W for the learned components: (nonnegative) least squares, solved to optimality."""
+        problem = self._for_rows(self._checked(X))
         with parallel.limit(check_threads(self.n_threads)):
             return best_U(self._penalized(problem), self.components_)
 
@@ -182,10 +339,18 @@ class ENMF(Factorizer):
         """X to learn from, or for the learnt components."""
         if not learning:
             check_is_fitted(self)
-        problem = self._with_loss(check_problem(X, memory_limit=self.memory_limit))
+        problem = self._with_loss(check_problem(X, None, self.memory_limit, self._known().keeps_negative))
         with_shape = problem.X if isinstance(X, (str, Path)) else X  # a name has no number of features
         validate_data(self, X=with_shape, reset=learning, skip_check_array=True)
         return problem
+
+    def _known(self) -> Known:
+        return Known.of(self.get_params(deep=False))
+
+    def _for_rows(self, problem: Problem) -> Problem:
+        """The problem with what is known that concerns new rows."""
+        known = Known(column_weights=self.column_weights, nonnegative=self.nonnegative, simplex=self.simplex)
+        return with_structure(problem, self.n_components_, known)
 
     def _with_loss(self, problem: Problem) -> Problem:
         if self.solver == "cd" and self.beta_loss not in ("frobenius", 2):
@@ -196,7 +361,14 @@ class ENMF(Factorizer):
         return with_loss(problem, self.beta_loss, "beta_loss")
 
     def _penalized(self, problem: Problem) -> Problem:
-        return with_penalty(problem, penalty_weights(self.alpha_W, self.alpha_H, self.l1_ratio, *problem.X.shape))
+        weights = penalty_weights(self.alpha_W, self.alpha_H, self.l1_ratio, *problem.X.shape)
+        problem = with_penalty(problem, weights)
+        if not (self.smooth or self.guide):
+            return problem
+        names = getattr(self, "feature_names_in_", None)
+        guide = guide_columns(self.guide, None if names is None else list(names))
+        layers = Known(smooth=self.smooth, grid=self.grid, guide=guide, guide_weight=self.guide_weight)
+        return with_layers(problem, self.n_components_, layers)
 
     def inverse_transform(self, X: Any) -> np.ndarray:
         """W H for a given W."""
@@ -211,7 +383,7 @@ class ENMF(Factorizer):
 
         For other losses: of the loss that the best model of rank one has.
         """
-        problem = self._checked(X)
+        problem = self._for_rows(self._checked(X))
         whole = problem.X.squared_norm()
         if whole == 0.0:
             return 1.0
@@ -229,27 +401,39 @@ class ENMF(Factorizer):
         check_is_fitted(self)
         return components_frame(self, names)
 
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = self.negative != "keep" and self.nonnegative == "both"
+        return tags
+
     def _row_factors(self, X: Any) -> np.ndarray:
         return np.zeros((0, self.n_components_)) if X is None else self.transform(X)
 
+    @told
     def _fit(self, X: Any, W: Any, H: Any) -> np.ndarray:
         stopping = self._begin()
+        for name in ("_stream", "n_samples_seen_"):
+            self.__dict__.pop(name, None)
         problem = self._checked(X, learning=True)
         n, m = problem.X.shape
         start = self._start(W, H, problem)
         weights = penalty_weights(self.alpha_W, self.alpha_H, self.l1_ratio, n, m)
         request = self._request(
+            X,
             stopping,
             method=SOLVERS.get(self.solver, self.solver),
             init=start,
             preset=self.preset,
             checkpoint=self.checkpoint,
+            known=replace(self._known(), guide=guide_columns(self.guide, names_in(X)[1])),
             options={**weights, **(self.options or {})},
         )
         result = solve(problem, self._rank(n, m, start), request)
         self._keep(result)
+        self.guides_ = result.guides
         if self.warm_start:
             self._last_W = result.U
+        self._end_task(X)
         return result.U
 
     def _start(self, W: Any, H: Any, problem: Problem) -> Any:
@@ -287,7 +471,7 @@ def non_negative_factorization(
     update_H: bool = True,
     solver: str = "enmf",
     beta_loss: str | float = "frobenius",
-    tol: float = DEFAULTS.tol,
+    tol: float | None = DEFAULTS.tol,
     max_iter: int = DEFAULTS.max_iter,
     alpha_W: float = 0.0,
     alpha_H: float | str = "same",

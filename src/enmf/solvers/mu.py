@@ -43,7 +43,7 @@ class MultiplicativeUpdates(Method):
 
     def step(self, state: State, memory: Any, objective: float) -> None:
         for half in state.halves:
-            half.replace(_update(half.F, *half.loss.terms(half), half.loss.exponent, self.drop * half.F.mean()))
+            half.replace(_update(half.F, *half.loss.terms(half), half.loss.exponent, self.drop, half.F.mean()))
 
 
 @dataclass
@@ -87,7 +87,7 @@ class ExtrapolatedUpdates(MultiplicativeUpdates):
                 alpha = most / size
             if alpha > 0.0:
                 half.replace(_grown(half.F, change, alpha))
-            half.replace(_update(half.F, *half.loss.terms(half), half.loss.exponent, self.drop * half.F.mean()))
+            half.replace(_update(half.F, *half.loss.terms(half), half.loss.exponent, self.drop, half.F.mean()))
         memory.old = pair
 
 
@@ -104,12 +104,17 @@ def _grown(F: np.ndarray, change: np.ndarray, alpha: float) -> np.ndarray:
 
 @by_rows
 def _update(
-    F: np.ndarray, numerator: np.ndarray, denominator: np.ndarray, exponent: float, nothing: float
+    F: np.ndarray, numerator: np.ndarray, denominator: np.ndarray, exponent: float, drop: float, mean: float
 ) -> np.ndarray:
     """One update; entries below `nothing` that still shrink become zero, zeros that should grow become `nothing`."""
+    nothing: Any = np.full_like(F, drop * mean)
+    if exponent != 1.0:  # only ratios count, and a small entry may be all that a row has: its share of the row tells
+        whole = drop * (F * denominator).sum(axis=1, keepdims=True)
+        np.divide(whole, denominator, out=nothing, where=denominator > 0)
     factor = np.ones_like(F)
     np.divide(np.maximum(numerator, 0), denominator, out=factor, where=denominator > 0)
     new = F * (factor if exponent == 1.0 else factor**exponent)
     new[(new < nothing) & (factor < 1)] = 0
-    new[(F == 0) & (denominator < numerator)] = nothing
+    grows = (F == 0) & (denominator < numerator)
+    new[grows] = nothing[grows]
     return np.asfortranarray(new)

@@ -12,22 +12,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from enmf.linalg.parts import larger_parts
 from enmf.linalg.svd import truncated_svd
 from enmf.matrix.base import Matrix
 from enmf.starts.random import random
 
 
 def nndsvd(X: Matrix, rank: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    spectrum = truncated_svd(X, min(rank, *X.shape), rng=rng)
+    pairs = min(rank, *X.shape)
+    parts = larger_parts(*truncated_svd(X, pairs, rng=rng).factors(pairs))
     U, V = random(X, rank, rng)
-    for j in range(min(rank, len(spectrum.s))):
-        u, v = spectrum.U[:, j], spectrum.V[:, j]
-        parts = [(np.maximum(sign * u, 0), np.maximum(sign * v, 0)) for sign in (1, -1)]
-        sizes = [float(np.linalg.norm(a) * np.linalg.norm(b)) for a, b in parts]
-        a, b = parts[int(np.argmax(sizes))]
-        root = np.sqrt(float(spectrum.s[j]) * max(sizes))
-        U[:, j] = root * a / (np.linalg.norm(a) or 1.0)
-        V[:, j] = root * b / (np.linalg.norm(b) or 1.0)
+    for F, part in zip((U, V), parts):
+        F[:, :pairs] = part
     return U, V
 
 

@@ -49,6 +49,14 @@ class OrthantTransform:
     iterations : int
         Of the rotation and the general ADMM together.
     newton_steps : int
+
+    Examples
+    --------
+    >>> import enmf
+    >>> X, _, _ = enmf.datasets.make_exact(50, 40, 10, sparsity=0.3, random_state=0)
+    >>> found = enmf.exact.transform_to_orthant(*enmf.exact.svd_factors(X, 10))
+    >>> found.nonnegative
+    True
     """
 
     U: np.ndarray

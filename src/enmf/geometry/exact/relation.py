@@ -35,6 +35,14 @@ class Transform:
         Positive, decreasing.
     delta_u, delta_v : float
         ||U2 - U1 A|| / ||U2|| and ||V2 - V1 A⁻ᵀ|| / ||V2||: zero if the transform explains the second pair.
+
+    Examples
+    --------
+    >>> import enmf
+    >>> X, U0, V0 = enmf.datasets.make_exact(30, 20, 4, random_state=0)
+    >>> known = enmf.exact.relate(enmf.exact.svd_factors(X, 4), (U0, V0))
+    >>> known.R1.shape, known.L.shape, known.R2.shape
+    ((4, 4), (4,), (4, 4))
     """
 
     R1: np.ndarray

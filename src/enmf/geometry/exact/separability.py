@@ -35,6 +35,15 @@ class Separability:
     U, V : ndarray
         That factorization.
     tol : float
+
+    Examples
+    --------
+    >>> import enmf, numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> U, V = np.vstack([np.eye(3), rng.random((20, 3))]), rng.random((15, 3))
+    >>> found = enmf.exact.separability(U @ V.T, 3)
+    >>> found.separable, sorted(found.anchors)
+    (True, [0, 1, 2])
     """
 
     separable: bool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,25 @@ from enmf.problem.validation.entries import SAFE_RANGE, EntryError, first_place
 
 
 def names_in(X: Any) -> tuple[list[str] | None, list[str] | None]:
-    """Row names and column names of a pandas or polars frame, None where there are none."""
-    if not hasattr(X, "columns"):
+    """Row names and column names of a frame (pandas, polars, Arrow, or one by protocol), None where there are none."""
+    if _is_frame_by_protocol(X):
+        return None, _names(list(X.__dataframe__().column_names()))
+    if not hasattr(X, "columns") or not isinstance(getattr(X, "shape", None), tuple):  # a Dask task has everything
         return None, None
-    return _names(getattr(X, "index", ())), _names(X.columns)
+    return _names(getattr(X, "index", ())), _names(getattr(X, "column_names", X.columns))  # an Arrow table has both
+
+
+def names_of(tables: list[Any]) -> tuple[list[str] | None, list[str] | None]:
+    """Row names of all tables, one after another, and the column names of the first one that has some."""
+    rows, columns = zip(*(names_in(table) for table in tables))
+    named = [names for names in columns if names]
+    for names in named:
+        if names != named[0]:
+            wrong = [name for name in names if name not in set(named[0])]
+            what = f"one has {wrong[0]!r}, another has not" if wrong else "reorder them, as in table[first.columns]"
+            raise ValueError(f"the tables must have the same columns in the same order: {what}")
+    every = [name for names in rows for name in names or ()]
+    return (every if all(rows) else None), next((names for names in columns if names), None)
 
 
 def _names(labels: Any) -> list[str] | None:
@@ -78,14 +94,22 @@ def unmasked(array: Any, name: str) -> np.ndarray:
     """The array; an error if numpy.ma masks some of its entries."""
     if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
         raise ValueError(f"{name} has {int(np.ma.count_masked(array))} masked entries. Fill them: {name}.filled(...)")
-    return np.asarray(array)
+    return even(array, name)
+
+
+def even(values: Any, name: str) -> np.ndarray:
+    """The values as an array; an error if they are lists of different lengths."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} must be an array: its rows have different lengths") from None
 
 
 def check_dense(X: Any, dtype: Any) -> np.ndarray:
     """X as a contiguous array of real numbers, which may still be NaN, infinite or negative."""
     if isinstance(X, np.matrix):
         raise TypeError("X is a numpy.matrix, which behaves unlike arrays; pass np.asarray(X)")
-    array = np.asarray(X)
+    array = even(_from_protocol(X) if _is_frame_by_protocol(X) else X, "X")
     if array.dtype == object:
         try:
             array = without_na(array).astype(np.float64)
@@ -103,6 +127,19 @@ def check_dense(X: Any, dtype: Any) -> np.ndarray:
     check_size(array.shape)
     array = array.astype(target_dtype(array.dtype, dtype), copy=False)
     return array if array.flags.c_contiguous or array.flags.f_contiguous else np.ascontiguousarray(array)
+
+
+def _is_frame_by_protocol(X: Any) -> bool:
+    """A frame that says what it holds by the dataframe protocol alone."""
+    return hasattr(type(X), "__dataframe__") and not hasattr(type(X), "__array__")
+
+
+def _from_protocol(X: Any) -> Any:
+    from pandas.api.interchange import from_dataframe
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pandas would rather have frames speak another protocol
+        return from_dataframe(X)
 
 
 def check_sparse(X: Any, dtype: Any) -> sp.csr_array:

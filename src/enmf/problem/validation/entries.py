@@ -28,15 +28,17 @@ class EntryError(ValueError):
         self.kind, self.count, self.place = kind, count, place
 
 
-def checked_entries(array: Any, advice: str | None = None) -> tuple[Any, float]:
+def checked_entries(array: Any, advice: str | None = None, negative: bool = False) -> tuple[Any, float]:
     """The array with finite, nonnegative entries in the safe range, and the scale it was divided by.
 
-    `advice` replaces the usual advice for NaN.
+    `advice` replaces the usual advice for NaN; `negative` entries stay if asked for.
     """
     values = array.data if sp.issparse(array) else array
     largest, smallest = _extremes(values)
     _check_finite_entries(array, values, largest, advice)
-    if smallest < 0:
+    if negative:
+        largest = max(largest, -smallest)
+    elif smallest < 0:
         array = _without_negatives(array, smallest, largest)
     scale = power_of_four(largest, array.dtype)
     return (array if scale == 1.0 else _divided(array, scale)), scale
@@ -96,7 +98,8 @@ def _without_negatives(array: Any, smallest: float, largest: float) -> Any:
         raise EntryError(
             f"Negative values in data passed to enmf: X has {count} negative entries, the smallest is {smallest:.6g}, "
             f"the first at row {row}, column {column}. NMF needs X >= 0: use MinMaxScaler instead of StandardScaler, "
-            f"avoid log-ratios and overflowing integer types, or shift the data",
+            f"avoid log-ratios and overflowing integer types, or shift the data. negative='keep' takes X as it is, and "
+            f"with nonnegative='V' U may be negative, too",
             "negative",
             count,
             (row, column),

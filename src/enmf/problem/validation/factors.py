@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from enmf.matrix.base import Matrix
 from enmf.problem.problem import Penalty, Problem, SidePenalty
+from enmf.problem.scale import SIZES
 from enmf.problem.validation.convert import canonical, unmasked, without_na
 from enmf.problem.validation.entries import SQUARES
 from enmf.problem.validation.numbers import check_choice, check_count, check_number, warn_outside
@@ -24,7 +25,7 @@ def check_rank(rank: Any, X: Matrix, name: str = "rank") -> int:
     """A positive integer, with a warning above min(n, m)."""
     rank = check_count(name, rank, low=1)
     side = min(X.shape)
-    if rank > side:
+    if rank > side and not X.signed:
         warn_outside(
             f"{name} {rank} is above min(n, m) = {side}: rank {side} already reproduces X exactly, "
             f"so {rank - side} components are not needed"
@@ -49,7 +50,7 @@ def check_ranks(ranks: Any, X: Matrix) -> list[int]:
 
 
 def check_init(
-    init: Any, names: list[str], X: Matrix, rank: int, scale: float, *, best_U: bool = False
+    init: Any, names: list[str], problem: Problem, rank: int, *, best_U: bool = False
 ) -> str | tuple[Any, np.ndarray]:
     """A start: one of `names` or a pair of factors. With `best_U`, U may be None, which means the best U for V."""
     if isinstance(init, str):
@@ -59,14 +60,14 @@ def check_init(
     except (TypeError, ValueError):
         raise TypeError("init must be a name or a pair (U, V) of factors") from None
     if U is None and best_U:
-        return U, _check_start(V, "init V", X, 1, rank, scale)
-    U = _check_start(U, "init U", X, 0, rank, scale)
-    return _in_unit_of(X, U, _check_start(V, "init V", X, 1, rank, scale))
+        return U, _check_start(V, problem, 1, rank)
+    return _in_unit_of(problem.X, _check_start(U, problem, 0, rank), _check_start(V, problem, 1, rank))
 
 
-def _check_start(F: Any, name: str, X: Matrix, side: int, rank: int, scale: float) -> np.ndarray:
+def _check_start(F: Any, problem: Problem, side: int, rank: int) -> np.ndarray:
     """A factor to start from, not all zero unless X is."""
-    F = check_factor(F, name, X, side, rank, scale)
+    X, name, known = problem.X, f"init {'UV'[side]}", problem.structure.of(side)
+    F = check_factor(F, name, X, side, rank, problem.scale, known is not None and known.signed)
     if not F.any() and X.squared_norm() > 0:
         raise ValueError(f"{name} is full of zeros, which no method can leave. Give it positive entries")
     return F
@@ -89,13 +90,21 @@ def _times_power(F: np.ndarray, power: float) -> np.ndarray:
 
 
 def _log2(F: np.ndarray) -> float:
-    return math.log2(float(F.max(initial=0.0)) or 1.0)
+    return math.log2(float(np.abs(F).max(initial=0.0)) or 1.0)
 
 
-def check_factors(U: Any, V: Any, X: Matrix, rank: int | None, scale: float) -> tuple[np.ndarray, np.ndarray]:
-    """The user's factors, n x r and m x r, finite and nonnegative: copies, scaled to the problem."""
-    U = check_factor(U, "U", X, 0, rank, scale)
-    V = check_factor(V, "V", X, 1, U.shape[1], scale)
+def check_columns(V: Any) -> int:
+    """The number of columns of a factor; 0 if it is none, which `check_factor` reports."""
+    shape = np.shape(V)
+    return shape[1] if len(shape) == 2 else 0
+
+
+def check_factors(
+    U: Any, V: Any, X: Matrix, rank: int | None, scale: float, signed_U: bool = False, signed_V: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """The user's factors, n x r and m x r, finite and nonnegative unless signed: copies, scaled to the problem."""
+    U = check_factor(U, "U", X, 0, rank, scale, signed_U)
+    V = check_factor(V, "V", X, 1, U.shape[1], scale, signed_V)
     if _log2(U) + _log2(V) > math.log2(SQUARES[1]):
         raise ValueError(
             "the entries of U Vᵀ are too large compared with those of X: their squares leave the range of double "
@@ -104,7 +113,9 @@ def check_factors(U: Any, V: Any, X: Matrix, rank: int | None, scale: float) -> 
     return U, V
 
 
-def check_factor(F: Any, name: str, X: Matrix, side: int, rank: int | None, scale: float) -> np.ndarray:
+def check_factor(
+    F: Any, name: str, X: Matrix, side: int, rank: int | None, scale: float, signed: bool = False
+) -> np.ndarray:
     """The factor for one side of X (0: rows, 1: columns): a copy, scaled to the problem."""
     with np.errstate(over="ignore"):  # the overflow is reported below
         F = as_numbers(F, name).astype(X.dtype, order="F")
@@ -112,7 +123,7 @@ def check_factor(F: Any, name: str, X: Matrix, side: int, rank: int | None, scal
         wanted = f"({X.shape[side]}, {'r' if rank is None else rank})"
         raise ValueError(f"{name} must have shape {wanted} for X of shape {X.shape}, got {F.shape}")
     _check_finite(F, name)
-    if F.size and F.min() < 0:
+    if F.size and not signed and F.min() < 0:
         raise ValueError(f"{name} has {int((F < 0).sum())} negative entries; the smallest is {F.min():.3g}")
     return F / np.asarray(math.sqrt(scale), F.dtype)
 
@@ -221,6 +232,25 @@ def with_penalty(problem: Problem, weights: dict[str, float]) -> Problem:
     }
     sides = [SidePenalty(own.get(f"l1_{name}", 0.0), own.get(f"l2_{name}", 0.0)) for name in "UV"]
     return replace(problem, penalty=Penalty(*sides))
+
+
+def check_scale(scale: Any, problem: Problem) -> None:
+    """The scale of the result, which a penalty leaves no choice about."""
+    check_choice("scale", scale, list(SIZES))
+    if scale != "balanced" and problem.fixes_scale:
+        raise ValueError(
+            f"scale={scale!r} cannot be combined with a penalty or simplex, which decide on the scale of the columns: "
+            "without scale, divide V by the size that it shall not have and multiply U by it"
+        )
+    if scale != "balanced" and problem.structure.symmetric:
+        raise ValueError(f"scale={scale!r} cannot be combined with symmetric: U and V would differ")
+    if scale in ("sum", "max") and problem.structure.V.signed:
+        raise ValueError(
+            f"scale={scale!r} cannot be combined with nonnegative='U': the {scale} of a column of V that "
+            "may be negative is no size; 'norm' is one"
+        )
+    if scale != "balanced" and problem.structure.count:
+        raise ValueError(f"scale={scale!r} cannot be combined with fixed components, which have their own scale")
 
 
 def with_ridge(problem: Problem, ridge: Any, scaling: str) -> Problem:

@@ -12,6 +12,7 @@ import numpy as np
 
 from enmf.losses.base import Loss
 from enmf.losses.divergence import Divergence
+from enmf.losses.parted import PartedDivergence
 from enmf.problem.problem import FROBENIUS, Problem
 from enmf.problem.validation.numbers import check_choice
 
@@ -43,26 +44,15 @@ def with_loss(problem: Problem, loss: Any, name: str = "loss") -> Problem:
     wanted = check_loss(loss, name)
     if isinstance(wanted, Divergence):
         _check_entries(problem, wanted, name)
+        wanted = wanted if problem.X.has_rows else PartedDivergence(wanted.beta)
     whole = None if problem.whole is None else replace(problem.whole, loss=wanted)
     return replace(problem, loss=wanted, whole=whole)
 
 
 def _check_entries(problem: Problem, loss: Divergence, name: str) -> None:
-    X = problem.X
-    if not X.has_rows:
-        raise ValueError(
-            f"{name}={loss.name!r} needs the entries of X in this process, and X is read in blocks: load it, or use "
-            "'frobenius'"
-        )
-    if loss.beta > 0.0:
-        return
-    rows = X.by_rows(0)
-    if isinstance(rows, np.ndarray):
-        zeros = rows.size - int(np.count_nonzero(rows))
-    else:
-        known = rows.weights > 0 if rows.weights.size else True  # missing entries are listed with weight 0
-        zeros = int(np.count_nonzero((rows.data == 0) & known))
-        zeros += X.shape[0] * X.shape[1] - rows.data.size if rows.implied else 0
+    if problem.X.signed:
+        raise ValueError(f"{name}={loss.name!r} is not defined where X is negative; 'frobenius' is")
+    zeros = problem.X.zeros_in() if loss.beta == 0.0 else 0
     if zeros:
         raise ValueError(
             f"{name}={loss.name!r} is infinite where X is zero, and X has {zeros} zeros. When beta_loss <= 0 add a "

@@ -1,0 +1,223 @@
+"""All that a stream remembers: O(m (l + r)) numbers, replaced as a whole, so that a batch counts fully or not at all.
+
+Rows first wait, until they hold about as many numbers as the sketch: a sketch of many rows at once is sharper and takes
+less time. Then they enter sketch, directions and reservoir; the last two, which take a fraction of the sketch's time,
+also when the components are to be fitted. Two kinds of sums say how good the components V are:
+
+codes    exact, for the codes that the rows were given when they were seen. The upper bound.
+fresh    for codes that fit the current V: of the core's rows since the last fit to the core, of later rows exactly. V
+         is swept on them, for codes of long ago would pull it back to where it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from enmf.linalg.spectrum import default_oversampling
+from enmf.matrix.base import Matrix
+from enmf.matrix.stack import kept, numbers, stacked
+from enmf.matrix.sweeps import Sweep, coordinate_sweeps, solve_nnls
+from enmf.parallel import matmul
+from enmf.stream.core import Effort, core_error, learn_core, matched, translation
+from enmf.stream.reservoir import Reservoir
+from enmf.stream.sketch import Sketch
+from enmf.stream.sums import Sums
+
+WAITING = 2  # numbers of rows that wait, in those of a full sketch
+SWEEPS = Sweep(10, 1e-2)  # of V after a batch: products cost more than sweeps, and V moves little
+BEYOND = 2  # times the usual oversampling: directions that may yet become leading ones
+AGAIN = 3.0  # growth of the weight of all rows after which the components are fitted to the core again
+JUDGED = (
+    20.0  # rows per component of a fit from which its error says what later rows will have: fewer are fitted too well
+)
+ANEW = 8.0  # growth after which an exterior start is made instead of a descent from the present components
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """The state of a stream."""
+
+    sketch: Sketch
+    directions: Sketch  # an incremental SVD, in whose directions the reservoir is
+    reservoir: Reservoir
+    codes: Sums
+    fresh: Sums
+    V: np.ndarray | None = None  # m x r, in Fortran order
+    waiting: tuple[tuple[Matrix, float], ...] = ()  # rows that the sketch has not seen, and the roots of their weights
+    sampled: int = 0  # blocks of these that are in the reservoir already
+    rows: int = 0
+    batches: int = 0
+    drift: float = 0.0
+    weight: float = 0.0  # of all rows
+    fitted_at: float = 0.0  # of the rows that the components were last fitted to
+    begun_at: float = 0.0  # of those at the last exterior start
+    ratio: float = np.inf  # error over what the directions say is possible, after the last fit
+    share: float = 0.0  # error over the norm, after the last fit
+    single: bool = True  # all batches were of single precision: V then is, too
+
+    @classmethod
+    def empty(cls, columns: int, rank: int, width: int, capacity: int) -> Memory:
+        nothing, beyond = Sums.empty(columns, rank), BEYOND * default_oversampling(rank)
+        directions = Sketch.empty(columns, rank, rank + beyond, lowers=False)
+        sketch = Sketch.empty(columns, rank, width)
+        return cls(sketch, directions, Reservoir.empty(capacity), nothing, nothing)
+
+    # Taking rows in ---------------------------------------------------------------------------------------------------
+
+    def forgetting(self, weight: float) -> Memory:
+        """All rows seen so far, with this weight."""
+        if weight == 1.0:
+            return self
+        return replace(
+            self,
+            sketch=self.sketch.scaled(weight),
+            directions=self.directions.scaled(weight),
+            reservoir=self.reservoir.scaled(weight),
+            codes=self.codes.scaled(weight),
+            fresh=self.fresh.scaled(weight),
+            weight=self.weight * weight,
+            fitted_at=self.fitted_at * weight,
+            begun_at=self.begun_at * weight,
+            waiting=tuple((X, root * weight**0.5) for X, root in self.waiting),
+        )
+
+    def seeing(self, X: Matrix, seed: int) -> Memory:
+        """X among the rows that wait, or in the sketch if they are many."""
+        n = X.shape[0]
+        new = replace(self, rows=self.rows + n, weight=self.weight + n, batches=self.batches + 1)
+        size = sum(numbers(block) for block, _ in self.waiting) + numbers(X)
+        if size >= WAITING * self.sketch.width * X.shape[1]:
+            return new.settled(seed, X)
+        return replace(new, waiting=(*self.waiting, (kept(X), 1.0)))
+
+    def settled(self, seed: int, more: Matrix | None = None) -> Memory:
+        """All rows that wait, and some more, in sketch and reservoir."""
+        new = self if more is None else replace(self, waiting=(*self.waiting, (more, 1.0)))
+        if not new.waiting:
+            return new
+        new = new.sampling(seed)
+        sketch, _ = self.sketch.plus(stacked(new.waiting), np.random.default_rng([seed, self.batches]), self.batches)
+        return replace(new, sketch=sketch, waiting=(), sampled=0)
+
+    def sampling(self, seed: int) -> Memory:
+        """All rows that wait in the reservoir, too."""
+        blocks = self.waiting[self.sampled :]
+        if not blocks:
+            return self
+        X, rng = stacked(blocks), np.random.default_rng([seed, self.batches, 1])
+        directions, turn = self.directions.plus(X, rng)
+        W = directions.basis()
+        Z = X.times(np.ascontiguousarray(W)) if W.size else np.zeros((X.shape[0], 0))
+        reservoir = self.reservoir.turned(turn).plus(Z, X.row_squares(), rng)
+        return replace(self, directions=directions, reservoir=reservoir, sampled=len(self.waiting))
+
+    # Learning ---------------------------------------------------------------------------------------------------------
+
+    def coded(self, X: Matrix) -> Sums:
+        """The sums over the rows of X with the best codes for the present components."""
+        assert self.V is not None
+        return Sums.of(X, solve_nnls(matmul(self.V.T, self.V), X.times(self.V)))
+
+    def learning(self, X: Matrix, seed: int, renewal: float) -> Memory:
+        """X taken in, its rows coded, the components adapted to it."""
+        if self.V is None or not self.V.any():
+            return self.seeing(X, seed).fitted(seed, X, anew=True)
+        batch = self.coded(X)
+        new = replace(self.seeing(X, seed), drift=self._drift_of(batch))
+        due = new.weight >= AGAIN * self.fitted_at
+        judged = self.fitted_at >= JUDGED * self.sketch.rank
+        if not due and judged and _share(new.codes.plus(batch), self.V) > (1.0 + renewal) * self.share:
+            new = new.sampling(seed)  # it is the components that are worse, or all rows are harder now
+            due = anew = new._ratio_of(new.codes.plus(batch), self.V) > (1.0 + renewal) * self.ratio
+        else:
+            anew = new.weight >= ANEW * self.begun_at
+        if due:
+            return new.fitted(seed, X, anew)
+        return replace(new, codes=self.codes.plus(batch), fresh=self.fresh.plus(batch)).swept()
+
+    def _drift_of(self, batch: Sums) -> float:
+        assert self.V is not None
+        before, now = self.codes, batch.squared_error(self.V, rounded_up=False)
+        old = before.squared_error(self.V, rounded_up=False)
+        if min(batch.squares, before.squares, old) <= 0:
+            return 0.0
+        return float((now / batch.squares / (old / before.squares)) ** 0.5 - 1.0)
+
+    def _ratio_of(self, codes: Sums, V: np.ndarray) -> float:
+        """Error over what the directions say is possible: near error / bound, and known without the sketch."""
+        possible = self.directions.lower_bound(codes.squares)
+        return float(codes.squared_error(V) ** 0.5 / possible) if possible > 0 else np.inf
+
+    def swept(self) -> Memory:
+        """V adapted to the sums."""
+        V = np.array(self.V, order="F")
+        coordinate_sweeps(V, self.fresh.C, self.fresh.S, SWEEPS)
+        return replace(self, V=self._rounded(V))
+
+    def fitted(self, seed: int, X: Matrix | None = None, anew: bool = True) -> Memory:
+        """The components fitted to everything kept; X, the last batch, is still to be coded."""
+        new = self.sampling(seed)
+        squares = new.codes.squares + (0.0 if X is None else X.squared_norm())
+        if len(new.reservoir.Z) == 0:  # nothing but zeros
+            V = np.zeros((new.sketch.B.shape[1], new.sketch.rank), order="F")
+            return replace(new, V=V, fitted_at=new.weight, begun_at=new.weight)
+        old = None if new.V is None or not new.V.any(axis=0).all() else new.V
+        few = min(new.sketch.rank + 1, *new.reservoir.Z.shape) <= new.sketch.rank  # X = X I: nothing to descend from
+        known = None if anew or few else old
+        best = learn_core(new.directions, new.reservoir, squares, Effort(known, X is None, seed))
+        if known is None and not (old is None or few) and best.error > core_error(new.directions, new.reservoir, old):
+            again = learn_core(new.directions, new.reservoir, squares, Effort(old, X is None, seed))
+            best = min(best, again, key=lambda found: found.error)
+        codes = new.codes
+        if new.V is not None:
+            best = matched(best, new.V)
+            codes = codes.recoded(translation(codes, new.V, best.V))
+        new = replace(new, V=self._rounded(best.V), codes=codes, fresh=best.sums, fitted_at=new.weight)
+        if X is not None:
+            new = replace(new, codes=codes.plus(new.coded(X)))
+        assert new.V is not None
+        return replace(
+            new,
+            ratio=new._ratio_of(new.codes, new.V),
+            share=_share(new.codes, new.V),
+            begun_at=new.weight if anew else self.begun_at,
+        )
+
+    def _rounded(self, V: np.ndarray) -> np.ndarray:
+        """V as the user gets it, so that what is proven holds for that."""
+        return np.asfortranarray(V.astype(np.float32), np.float64) if self.single else V
+
+    # Together with others ---------------------------------------------------------------------------------------------
+
+    def merge(self, other: Memory, seed: int) -> Memory:
+        """The memory of the rows of both."""
+        one, two = self.settled(seed), other.settled(seed)
+        if two.V is None or one.V is None:
+            return two if one.V is None else one
+        sketch, _ = one.sketch.merge(two.sketch)
+        directions, turn = one.directions.merge(two.directions)
+        theirs = matmul(two.directions.basis().T, directions.basis())
+        codes, fresh = (
+            mine.plus(yours.recoded(translation(yours, two.V, one.V)))
+            for mine, yours in ((one.codes, two.codes), (one.fresh, two.fresh))
+        )
+        both = replace(
+            one,
+            sketch=sketch,
+            directions=directions,
+            reservoir=one.reservoir.turned(turn).merge(two.reservoir.turned(theirs)),
+            codes=codes,
+            fresh=fresh,
+            rows=one.rows + two.rows,
+            weight=one.weight + two.weight,
+            batches=one.batches + two.batches,
+            drift=0.0,
+            single=one.single and two.single,
+        )
+        return both.fitted(seed)
+
+
+def _share(codes: Sums, V: np.ndarray) -> float:
+    return float((codes.squared_error(V) / codes.squares) ** 0.5) if codes.squares > 0 else 0.0
