@@ -29,6 +29,19 @@ class Case(NamedTuple):
     before: Callable[..., tuple[str, tuple[Any, ...]]] | None = None
 
 
+class Held(NamedTuple):
+    """The object whose method the kernel is, as the first argument of its case: what it is made of, and how."""
+
+    options: tuple[Any, ...]
+    fill: str  # the method that takes the arrays
+    arrays: tuple[Any, ...]
+
+    def made(self, module: Any, precision: str) -> Any:
+        found = (module.Double if precision == "float64" else module.Single)(*self.options)
+        getattr(found, self.fill)(*self.arrays)
+        return found
+
+
 def normal(n: int, r: int, dtype: Any) -> tuple[np.ndarray, ...]:
     """F, B and G of sweeps and steps."""
     rng = np.random.default_rng(0)
@@ -274,6 +287,42 @@ def groups(r: int, sets: int, dtype: Any) -> Call:
     return len(borders) - 1, (G, B, passive, order, borders, np.zeros((n, r)), -B, np.zeros(n, bool))
 
 
+def words(shape: tuple[int, int, int], beta: float, dtype: Any) -> tuple[Held, np.ndarray]:
+    """Counts of words, and their shape."""
+    X = text(*shape, dtype).copy()
+    X.data[:] = 1.0 + np.floor(3.0 * X.data**4)
+    none = np.empty(0, dtype)
+    return Held((beta,), "sparse", (shape[1], X.indptr[None], X.indices, X.data, none, True)), np.array(X.shape)
+
+
+def spectrum(shape: tuple[int, int], beta: float, dtype: Any) -> tuple[Held, np.ndarray]:
+    X = np.random.default_rng(0).gamma(0.5, 1.0, shape).astype(dtype) + dtype(1e-3)
+    return Held((beta,), "dense", (X,)), np.array(shape)
+
+
+def divergence(data: Callable[..., Any], shape: Any, beta: float, r: int, kernel: str, dtype: Any) -> Call:
+    """A kernel on the rows of X: factors, and what it takes besides."""
+    held, (n, m) = data(shape, beta, dtype)
+    rng = np.random.default_rng(1)
+    C, U = rng.gamma(1.0, 1.0, (m, r)).astype(dtype), rng.gamma(1.0, 0.1, (r, n)).astype(dtype)
+    none, wide = np.zeros(n, dtype), r * (r + 1) // 2 + 2 * r
+    more = {
+        "newton": (0.0, none, U, 1, 0.0, 5, 0.1),
+        "entry_steps": (0.0, none, U, 1, False),
+        "terms": (U, np.zeros(n), np.zeros_like(U), np.zeros_like(U)),
+        "models": (U, np.zeros((n, wide))),
+        "slopes": (none, U, U * dtype(1.1), np.ones(1), np.zeros((n, 2))),
+    }[kernel]
+    return int(n), (held, C, C.sum(axis=0), *more)
+
+
+def sweep_models(n: int, r: int, dtype: Any) -> Call:
+    F, _, G = normal(n, r, np.float64)
+    parts = np.random.default_rng(2).random((2, n, r))
+    lines = np.hstack([np.tile(G[np.tril_indices(r)], (n, 1)), *parts])
+    return n, (lines, 0.0, 0.0, F.astype(dtype), 5, 0.1)
+
+
 TEXT, SMALL, TINY = (18000, 10000, 1_200_000), (282, 1528, 12_000), (96, 21, 600)
 RANKS = (1, 4, 10, 20, 50, 100, 200)
 SWEPT = [(n, r) for r in RANKS for n in (64, 2000, 20_000, 100_000) if n * r * r <= 250_000_000]
@@ -284,6 +333,8 @@ DENSE = (
 CORES = ((2000, 12, 4), (5000, 20, 10), (5000, 40, 20), (5000, 60, 50))
 STEPS = ((96, 4), (20_000, 4), (20_000, 10), (20_000, 20), (20_000, 50), (5000, 100))
 PROBLEMS = {"observed": observed, "based": based}
+WORDS, SPECTRUM = (4000, 3000, 250_000), (300, 500)
+DIVERGENCE = {"newton": (5,), "entry_steps": (5,), "terms": (), "models": (), "slopes": ()}  # and where U is changed
 F = (9,)  # the position of F in row problems
 
 CASES = [
@@ -321,6 +372,13 @@ CASES = [
     *(Case("masked.residual_times", f"observed x {r}", partial(residual_times, observed, r)) for r in (10, 20, 50)),
     Case("masked.residual_times", "based x 20", partial(residual_times, based, 20)),
     *(Case("masked.pair_products", f"{r}", partial(pair_products, r)) for r in (10, 20, 50)),
+    *(Case(f"divergence.{kernel}", f"words x {r}", partial(divergence, words, WORDS, 1.0, r, kernel), changed)
+      for kernel, changed in DIVERGENCE.items() for r in (10, 20, 50)),
+    *(Case(f"divergence.{kernel}", f"spectrum x 20 beta {beta:g}",
+           partial(divergence, spectrum, SPECTRUM, beta, 20, kernel), changed)
+      for kernel, changed in DIVERGENCE.items() for beta in (0.0, 0.5, 1.0)),
+    *(Case("divergence.sweep_models", f"{n} x {r}", partial(sweep_models, n, r), (3,))
+      for n, r in ((2000, 10), (2000, 20), (500, 50))),
     *(Case("nnls.nnls", f"{'warm' if warm else 'cold'} x {r}", partial(nnls, r, warm), (2,), ("float64",))
       for warm in (True, False) for r in (10, 20, 50)),
     *(Case("pivoting.solve_groups", f"{sets} sets x {r}", partial(groups, r, sets), (), ("float64",))

@@ -32,7 +32,7 @@ from threadpoolctl import threadpool_limits
 
 from before_after import SRC
 from before_after import Version as Process
-from kernel_cases import CASES, Case
+from kernel_cases import CASES, Case, Held
 
 TURN = 0.005  # seconds of calls
 TOLERANCE = {"float64": 1e-6, "float32": 1e-2}
@@ -44,12 +44,16 @@ class Timed:
     def __init__(self, case: Case, precision: str, old: bool) -> None:
         stop, arguments = case.make(np.dtype(precision).type)
         restored, name = [arguments[i] for i in case.restored], case.kernel
-        if old and case.before is not None:
+        package = import_module("enmf.kernels")
+        compiled = not old or hasattr(package, "level")
+        if not compiled and case.before is not None:
             name, arguments = case.before(*arguments)
-        elif not old:
+        elif compiled:
             arguments = tuple(float(a) if isinstance(a, np.floating) else a for a in arguments)
         module, function = name.split(".")
-        where = import_module(f"enmf.kernels.{module}") if old else getattr(import_module("enmf.kernels"), module)
+        where = getattr(package, module) if compiled else import_module(f"enmf.kernels.{module}")
+        if isinstance(arguments[0], Held):  # a method
+            where, arguments = arguments[0].made(where, precision), arguments[1:]
         self.kernel: Callable[..., Any] = getattr(where, function)
         self.arguments = arguments if stop is None else (0, stop, *arguments)
         self.kept = [(A, A.copy()) for A in restored]
@@ -97,8 +101,11 @@ def work(old: bool) -> None:
         for line in sys.stdin:
             order = json.loads(line)
             if "case" in order:
-                timed = Timed(CASES[order["case"]], order["precision"], old)
-                answer = {"result": timed.result, "file": enmf.__file__}
+                try:
+                    timed = Timed(CASES[order["case"]], order["precision"], old)
+                    answer = {"result": timed.result, "file": enmf.__file__}
+                except (AttributeError, ModuleNotFoundError) as problem:
+                    answer = {"missing": str(problem), "file": enmf.__file__}
             else:
                 answer = {"seconds": timed.product() if "product" in order else timed.seconds()}
             print(json.dumps(answer), flush=True)
@@ -114,11 +121,14 @@ class Version(Process):
         self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=variables)
 
 
-def compare(number: int, precision: str, versions: tuple[Version, Version], pairs: int) -> dict[str, Any]:
+def compare(number: int, precision: str, versions: tuple[Version, Version], pairs: int) -> dict[str, Any] | None:
+    """A row; None if the older version has no such kernel."""
     case, results = CASES[number], []
     for version in versions:
         answer = version.ask(case=number, precision=precision)
         assert Path(answer["file"]).is_relative_to(version.source), answer["file"]
+        if "missing" in answer and version is versions[0]:
+            return None
         results.append(answer["result"])
     if not np.isclose(*results, rtol=TOLERANCE[precision]):
         print(f"{case.kernel} {case.name} {precision}: results differ, {results[0]:.6g} and {results[1]:.6g}")
@@ -158,7 +168,11 @@ def main() -> None:
         if options.only not in f"{case.kernel} {case.name}":
             continue
         for precision in case.precisions:
-            rows.append(compare(number, precision, versions, options.pairs))
+            row = compare(number, precision, versions, options.pairs)
+            if row is None:
+                print(f"{case.kernel:26s}{case.name:26s}{precision:8s} new")
+                continue
+            rows.append(row)
             kernel, name, dtype, old, new, ratio, _ = rows[-1].values()
             print(f"{kernel:26s}{name:26s}{dtype:8s}{old:12.1f}{new:12.1f}{ratio:11.2f}", flush=True)
     table = pandas.DataFrame(rows)

@@ -10,19 +10,28 @@ A, B  wall time of scikit-learn's multiplicative updates (from nndsvda, tol 1e-4
       are around the whole call: validation, start, measuring. The final loss is that of its factors, recomputed here:
       its own figure leaves out entries below 1.2e-7. Data are as stored (sparse stays sparse). Spectrograms of B are
       squared magnitudes plus 1e-10 of the largest, in units of that: scikit-learn cuts its model off at 1.2e-7
-C     expected running time to the best loss of all runs plus 0.1 %: the time of all runs of a method, each up to that
-      loss or to its end, for each run that arrives. Our methods from random and from nndsvda against a default fit;
-      the figure is that of the best other over ours. The others have TIMES times our median time, at least 2 seconds
-      (or --limit). Seconds are those of the trace: the start counts, measuring does not. Where one side never arrives,
-      the time of all its runs stands for it, and the ratio is a bound
-D     the final loss of default fits above the best of all runs of C, the worst of all seeds; with --keep, of the last C
+C     expected running time to the best loss of all runs plus 0.1 %: the time of all runs of a method from a start, each
+      up to that loss or to its end, for each run that arrives. Our methods from random and from nndsvda against a
+      default fit; the figure is that of the best other over ours. All runs end by the rule of a default fit. Seconds
+      are those of the trace: the start counts, measuring does not. What cannot win is not run to its end:
+      - default fits and e-hals from random have a run for every seed, in turns, the latter of at most TIMES times the
+        best expected time so far, at least LEAST seconds;
+      - every other method and start has a first run of at most WORTH times the best expected time of others so far
+        (or five times ours, if that is smaller), and further seeds only if it arrives; the best in the end has all;
+      - a case that has had its --minutes begins nothing new beyond SURE seeds of ours and of e-hals, and one more
+        method from each start: the row names what was left out.
+      So the time of a method that was cut off is a bound from below, and no such method is the best other unless none
+      arrives. Where one side never arrives, the time of all its runs stands for it, and the ratio is a bound
+D     the final loss of default fits above the best of all runs of C, the worst of all seeds. Runs that C cuts off
+      could have ended lower: what was run to its own end is told
 E     seconds of 100 consensus runs of Kullback-Leibler on signatures, rank 4
 F     peak memory of a fit to IMDB counts beyond what the process had after loading, in a process of its own, over that
       of X, its transpose and 10 (n + m) r numbers
 
 Every row is printed and written to benchmarks/results/losses.csv as soon as it is known, where it replaces the one of
-an earlier run; losses-runs.csv has the runs of C, losses.md all tables. With --keep, scikit-learn's runs are kept in
-losses-sklearn.json and used again. Sets that are not in the data folder are left out by name.
+an earlier run; losses-runs.csv has the runs of C, losses.md all tables. With --keep, cases that are complete in
+losses-runs.csv are not run again, and scikit-learn's runs are kept in losses-sklearn.json and used again. Sets that are
+not in the data folder are left out by name.
 """
 
 from __future__ import annotations
@@ -54,13 +63,16 @@ from grid import machine
 RESULTS = Path(__file__).parent / "results"
 THREADS = 2
 KL, IS = "kullback-leibler", "itakura-saito"
-METHODS = ("mu", "mu-e", "ccd", "sn", "hals", "a-hals", "e-hals")  # those of them that there are
+METHODS = ("e-hals", "a-hals", "hals", "ccd", "sn", "mu-e", "mu")  # those that there are, most promising first
 STARTS = ("random", "nndsvda")
+OURS, STRONG = ("enmf", "exterior"), ("e-hals", "random")  # these have a run for every seed
 AGAIN = 10.0  # seconds above which scikit-learn runs once only
-TIMES, LEAST = 4.0, 2.0  # the time of another method: times our median time, at least so many seconds
+TIMES, WORTH = 4.0, 1.5  # times the best expected time: of a run; of a first run that is worth further seeds
+LEAST, CAP = 0.2, 120.0  # the least and the most seconds of a run of another method
+SURE = 2  # seeds that also the slowest case has
 ABOVE = 1.001  # the target of C, relative to the best loss of all runs
 MISSES = 2  # settings of ten that may miss what is promised of most
-PHASES = ("descent", "restart", "certificate")  # rows of the trace whose factors are nonnegative ones of X
+PHASES = ("trial", "descent", "restart", "certificate")  # rows of the trace whose factors are nonnegative ones of X
 RUNS = ["case", "method", "start", "seed", "limit", "seconds", "loss", "status", "arrival"]
 
 
@@ -322,69 +334,109 @@ def others(case: Case) -> list[str]:
 class Races:
     """Runs of all methods on a case, made once; their rows are in a file of their own."""
 
-    def __init__(self, path: Path, seeds: int, limit: float | None, cap: float) -> None:
-        self.path, self.seeds, self.limit, self.cap = path, seeds, limit, cap
+    def __init__(self, path: Path, seeds: int, minutes: float, kept: bool) -> None:
+        self.path, self.seeds, self.minutes = path, seeds, minutes
         self.table = pd.read_csv(path) if path.exists() else pd.DataFrame(columns=RUNS)
-        self.made: dict[str, list[Run]] = {}
+        self.known = set(self._complete()) if kept else set()
 
-    def runs(self, case: Case) -> list[Run]:
-        if case.label not in self.made:
-            self.made[case.label] = self._race(case)
-        return self.made[case.label]
+    def _complete(self) -> list[str]:
+        """Cases of an earlier call; a race that was cut off has no arrivals."""
+        return [str(label) for label, of in self.table.groupby("case") if of["arrival"].notna().all()]
 
-    def final(self, case: Case, kept: bool) -> list[tuple[str, str, float]]:
-        """Method, start and final loss of every run; those of an earlier C if they are to be kept."""
-        if kept and case.label not in self.made:
-            of = self.table[self.table["case"] == case.label]
-            if len(of) and of["arrival"].notna().all():  # a race that was cut off has no arrivals
-                return list(zip(of["method"], of["start"], of["loss"]))
-        return [(run.method, run.start, run.loss) for run in self.runs(case)]
+    def rows(self, case: Case) -> pd.DataFrame:
+        """All runs of a case, with their arrivals."""
+        if case.label not in self.known:
+            race = Race(case, self)
+            race.run()
+            self.write(case, [run.row(case, race.target) for run in race.every()])
+            self.known.add(case.label)
+        return self.table[self.table["case"] == case.label]
 
-    def _race(self, case: Case) -> list[Run]:
-        X = case.data()
-        warm_up(X, case.loss)
-        self.table = self.table[self.table["case"] != case.label]
-        runs: list[Run] = []
-
-        def add(run: Run) -> None:
-            runs.append(run)
-            self._write([run.row(case)])
-            arrival = (
-                f"{run.method} {run.start} {run.seed}: loss {run.loss:.8g} in {run.seconds[-1]:.3g} s, {run.status}"
-            )
-            print(f"      C {case.label}: {arrival}", flush=True)
-
-        for seed in range(self.seeds):
-            add(fit(X, case, "enmf", "exterior", seed, math.inf))
-        limit, methods = self.limit or self._patience(runs), others(case)
-        count = self.seeds * len(methods) * len(STARTS)
-        print(f"      C {case.label}: {count} runs of at most {limit:.3g} s", flush=True)
-        for seed in range(self.seeds):
-            for method in methods:
-                for start in STARTS:
-                    try:
-                        add(fit(X, case, method, start, seed, limit))
-                    except Exception as reason:  # a method that breaks is told, and does not end the others
-                        print(f"FAIL  C {case.label}: {method} {start} {seed}: {reason!r}", flush=True)
-        target = goal(runs)
-        self.table = self.table[self.table["case"] != case.label]
-        self._write([run.row(case, target) for run in runs])
-        return runs
-
-    def _patience(self, ours: list[Run]) -> float:
-        """Limits count all of the wall time, the trace leaves out measuring."""
-        target = goal(ours)
-        times = [run.spent(target) * run.wall / max(float(run.seconds[-1]), 1e-9) for run in ours]
-        return min(max(LEAST, TIMES * statistics.median(times)), self.cap)
-
-    def _write(self, rows: list[dict[str, Any]]) -> None:
-        more = pd.DataFrame(rows, columns=RUNS)
-        self.table = pd.concat([self.table, more], ignore_index=True) if len(self.table) else more
+    def write(self, case: Case, rows: list[dict[str, Any]]) -> None:
+        """These rows take the place of those of the case."""
+        rest, more = self.table[self.table["case"] != case.label], pd.DataFrame(rows, columns=RUNS)
+        self.table = pd.concat([rest, more], ignore_index=True) if len(rest) else more
         self.table.to_csv(self.path, index=False, float_format="%.10g", lineterminator="\n")
 
 
-def goal(runs: list[Run]) -> float:
-    return ABOVE * min(run.loss for run in runs)
+class Race:
+    """The runs of one case, most telling first."""
+
+    def __init__(self, case: Case, races: Races) -> None:
+        self.case, self.races = case, races
+        self.X = case.data()
+        self.groups: dict[tuple[str, str], list[Run]] = {}
+        self.measuring = 1.0  # wall time over that of the trace, which leaves out measuring: limits are of the former
+        warm_up(self.X, case.loss)
+        self.ends = time.perf_counter() + 60.0 * races.minutes
+
+    def every(self) -> list[Run]:
+        return [run for of in self.groups.values() for run in of]
+
+    @property
+    def target(self) -> float:
+        return ABOVE * min(run.loss for run in self.every())
+
+    @property
+    def late(self) -> bool:
+        return time.perf_counter() > self.ends
+
+    def best(self) -> tuple[tuple[str, str] | None, float]:
+        """The other method with the smallest expected time, if any arrives."""
+        times = {key: expected(of, self.target) for key, of in self.groups.items() if key != OURS}
+        arriving = {key: seconds for key, (seconds, arrived, _) in times.items() if arrived}
+        key = min(arriving, key=lambda key: arriving[key]) if arriving else None
+        return key, math.inf if key is None else arriving[key]
+
+    def limit(self, times: float) -> float:
+        """Seconds of a run of another method: so many times the best time of others so far, or else five of ours."""
+        ours = expected(self.groups[OURS], self.target)[0]
+        return min(max(LEAST, times * min(self.best()[1], 5.0 * ours) * self.measuring), CAP)
+
+    def add(self, key: tuple[str, str], times: float = TIMES) -> Run | None:
+        """A run for the next seed, of at most so many times the best time so far."""
+        of = self.groups.setdefault(key, [])
+        limit = math.inf if key == OURS else self.limit(times)
+        label = f"C {self.case.label}: {' '.join(key)} {len(of)}"
+        try:
+            run = fit(self.X, self.case, *key, len(of), limit)
+        except Exception as reason:  # a method that breaks is told, and does not end the others
+            print(f"FAIL  {label}: {reason!r}", flush=True)
+            return None
+        of.append(run)
+        if run.wall > 0.1:
+            self.measuring = max(self.measuring, run.wall / max(float(run.seconds[-1]), 1e-9))
+        print(f"      {label}: loss {run.loss:.8g} in {run.seconds[-1]:.3g} s, {run.status}", flush=True)
+        self.races.write(self.case, [run.row(self.case) for run in self.every()])
+        return run
+
+    def run(self) -> None:
+        methods, left_out = others(self.case), []
+        for seed in range(self.races.seeds):
+            if seed < SURE or not self.late:
+                for key in (OURS, STRONG):
+                    self.add(key)
+        for number, (method, start) in enumerate((method, start) for method in methods for start in STARTS):
+            if (method, start) == STRONG:
+                continue
+            if self.late and number >= 2 * len(STARTS):
+                left_out.append(f"{method} {start}")
+                continue
+            first = self.add((method, start), WORTH)
+            if first is not None and first.arrival(self.target) <= self.limit(WORTH):
+                self._rest((method, start))
+        while (key := self.best()[0]) is not None and len(self.groups[key]) < self.races.seeds and not self.late:
+            if not self._rest(key):
+                break
+        if left_out:
+            print(f"      C {self.case.label}: no time for {', '.join(left_out)}", flush=True)
+
+    def _rest(self, key: tuple[str, str]) -> bool:
+        """Runs for the other seeds; whether all were made."""
+        while len(self.groups[key]) < self.races.seeds and not self.late:
+            if self.add(key) is None:
+                return False
+        return len(self.groups[key]) == self.races.seeds
 
 
 def expected(runs: list[Run], target: float) -> tuple[float, int, int]:
@@ -393,23 +445,27 @@ def expected(runs: list[Run], target: float) -> tuple[float, int, int]:
     return sum(run.spent(target) for run in runs) / max(arrived, 1), arrived, len(runs)
 
 
+def expected_of(rows: pd.DataFrame) -> tuple[float, int, int]:
+    """The same from rows of the table."""
+    arrived = int(np.isfinite(rows["arrival"]).sum())
+    return float(np.minimum(rows["arrival"], rows["seconds"]).sum()) / max(arrived, 1), arrived, len(rows)
+
+
 def ahead(case: Case, table: Table, races: Races) -> None:
-    runs = races.runs(case)
-    target = goal(runs)
-    groups: dict[tuple[str, str], list[Run]] = {}
-    for run in runs:
-        groups.setdefault((run.method, run.start), []).append(run)
-    times = {key: expected(of, target) for key, of in groups.items()}
-    ours = times.pop(("enmf", "exterior"))
+    rows = races.rows(case)
+    times = {key: expected_of(of) for key, of in rows.groupby(["method", "start"], sort=False)}
+    ours = times.pop(OURS)
     for (method, start), (seconds, arrived, count) in sorted(times.items(), key=lambda item: item[1][0]):
         shown = f"{seconds:.4g} s" if arrived else f"> {seconds:.4g} s"
         print(f"      C {case.label}: {method} {start}: {shown}, {arrived} of {count} arrive", flush=True)
     if not times:
         return
-    key = min(times, key=lambda key: (times[key][1] == 0, times[key][0]))  # one that arrives, if any does
+    arriving = [key for key in times if times[key][1]]
+    key = min(arriving, key=lambda key: times[key][0]) if arriving else max(times, key=lambda key: times[key][2])
     best = times[key]
     # our time is too small if we never arrive, theirs if they do not: the ratio is at most or at least this
     bound = {(True, True): "", (True, False): ", at least", (False, True): ", at most"}.get((ours[1] > 0, best[1] > 0))
+    missing = [f"{m} {s}" for m in others(case) for s in STARTS if (m, s) not in times]
     table.note(
         "C",
         case.label,
@@ -421,15 +477,16 @@ def ahead(case: Case, table: Table, races: Races) -> None:
         arrive=f"{best[1]}/{best[2]}",
         our_seconds=ours[0],
         ours_arrive=f"{ours[1]}/{ours[2]}",
-        best_loss=target / ABOVE,
-        limit=max(run.limit for run in runs if run.method != "enmf"),
+        best_loss=float(rows["loss"].min()),
+        **({"left_out": " + ".join(missing)} if missing else {}),
     )
 
 
-def final_loss(case: Case, table: Table, races: Races, kept: bool) -> None:
-    found = races.final(case, kept)
-    method, start, best = min(found, key=lambda run: run[2])
-    above = [100.0 * (loss / best - 1.0) for name, _, loss in found if name == "enmf"]
+def final_loss(case: Case, table: Table, races: Races) -> None:
+    rows = races.rows(case)
+    best = rows.loc[rows["loss"].idxmin()]
+    above = [100.0 * (loss / best["loss"] - 1.0) for loss in rows.loc[rows["method"] == OURS[0], "loss"]]
+    theirs = rows[rows["method"] != OURS[0]]
     table.note(
         "D",
         case.label,
@@ -441,8 +498,9 @@ def final_loss(case: Case, table: Table, races: Races, kept: bool) -> None:
         median=statistics.median(above),
         best=min(above),
         fits=len(above),
-        best_loss=best,
-        by=f"{method} {start}",
+        best_loss=float(best["loss"]),
+        by=f"{best['method']} {best['start']}",
+        others_to_their_end=f"{int((theirs['status'] != 'timeout').sum())}/{len(theirs)}",
     )
 
 
@@ -564,10 +622,11 @@ def main() -> None:
     parser.add_argument("--parts", nargs="+", choices=list("ABCDEF"), default=list("ABCDEF"))
     parser.add_argument("--sets", nargs="+", choices=every, help="settings of A, B, C, D, and of F instead of imdb")
     parser.add_argument("--seeds", type=int, help="default: 3 for A and B, 5 for C and D")
-    parser.add_argument("--limit", type=float, help="seconds of a run of another method in C")
-    parser.add_argument("--cap", type=float, default=120.0, help="most seconds of such a run, if it is not given")
+    parser.add_argument("--minutes", type=float, default=3.0, help="of a case of C, after which it begins little new")
     parser.add_argument("--quick", action="store_true", help=f"{' '.join(QUICK)}, 2 seeds, results in losses-quick")
-    parser.add_argument("--keep", action="store_true", help="keep and use earlier runs of scikit-learn, and for D of C")
+    parser.add_argument(
+        "--keep", action="store_true", help="keep and use earlier runs: scikit-learn's, complete cases of C"
+    )
     parser.add_argument("--out", help="name of the files in benchmarks/results, or a path; default: losses")
     parser.add_argument("--show", action="store_true", help="print the tables there are")
     parser.add_argument("--worker", choices=every, help=argparse.SUPPRESS)
@@ -581,7 +640,7 @@ def main() -> None:
     names = options.sets or (QUICK if options.quick else [case.name for case in CASES])
     seeds = options.seeds or (2 if options.quick else None)
     table = Table(Path(out + ".csv"))
-    races = Races(Path(out + "-runs.csv"), seeds or 5, options.limit, options.cap)
+    races = Races(Path(out + "-runs.csv"), seeds or 5, options.minutes, options.keep)
     kept = Path(out + "-sklearn.json") if options.keep else None
 
     for part in options.parts:
@@ -601,7 +660,7 @@ def main() -> None:
                 elif part == "C":
                     ahead(case, table, races)
                 elif part == "D":
-                    final_loss(case, table, races, options.keep)
+                    final_loss(case, table, races)
                 elif part == "E":
                     consensus(table, 20 if options.quick else 100)
                 else:
