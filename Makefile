@@ -5,10 +5,22 @@ PLAIN = contract estimators cli validation fuzz
 SEEDS ?= 0:10000
 JOBS ?= 2
 
-.PHONY: demo test test-extras test-plain lint fuzz promises robustness paper wheel sanitize clean
+.PHONY: demo docs docs-quick test-lowest test test-extras test-plain lint fuzz promises robustness paper wheel sanitize clean
 
 demo: .venv/ready
 	.venv/bin/python -m enmf demo
+
+# docs/_build/html: the site, the gallery executed (on real data where ENMF_DATA names them); a warning is an error
+SPHINX = .venv/bin/python -m sphinx -W --keep-going -q -b html
+
+docs: .venv/docs
+	$(SPHINX) docs docs/_build/html
+	.venv/bin/python docs/check.py docs/_build/html
+
+# without running the gallery
+docs-quick: .venv/docs
+	$(SPHINX) -D plot_gallery=0 docs docs/_build/quick
+	.venv/bin/python docs/check.py docs/_build/quick
 
 test: lint test-extras test-plain
 
@@ -19,13 +31,17 @@ test-extras: .venv/ready
 test-plain: .venv-plain/ready
 	.venv-plain/bin/python -m pytest -n auto -q $(PLAIN:%=tests/test_%.py)
 
+# the same with the lowest versions that pyproject.toml allows
+test-lowest: .venv-lowest/ready
+	.venv-lowest/bin/python -m pytest -n auto -q $(PLAIN:%=tests/test_%.py)
+
 # random calls, judged: make fuzz SEEDS=5000:6000; one of them: .venv/bin/python -m tests.fuzz --seed 5017
 fuzz: .venv/ready
 	.venv/bin/python -m tests.fuzz --seeds $(SEEDS) --jobs $(JOBS)
 
 lint: .venv/ready
-	.venv/bin/ruff check src tests benchmarks
-	.venv/bin/ruff format --check -q src tests benchmarks
+	.venv/bin/ruff check src tests benchmarks docs examples
+	.venv/bin/ruff format --check -q src tests benchmarks docs examples
 	.venv/bin/mypy
 
 promises: .venv/ready
@@ -78,6 +94,10 @@ PACKAGE = $(shell find src/enmf -type f ! -path '*/__pycache__/*')
 	.venv/bin/python $(PIP) --no-build-isolation -e '.[dev]'
 	touch $@
 
+.venv/docs: .venv/ready
+	.venv/bin/python $(PIP) --no-build-isolation -e '.[dev,docs]'
+	touch $@
+
 build/wheel/ready: .venv/ready $(PACKAGE) README.md LICENSE
 	rm -rf build/wheel
 	.venv/bin/python -m pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w build/wheel .
@@ -91,6 +111,14 @@ build/wheel/ready: .venv/ready $(PACKAGE) README.md LICENSE
 	.venv-plain/bin/python $(PIP) -c .venv-plain/versions.txt build/wheel/*.whl pytest pytest-xdist hypothesis
 	touch $@
 
+.venv-lowest/ready: build/wheel/ready
+	$(PYTHON) -m venv .venv-lowest
+	.venv/bin/python -c 'import tomllib; \
+	  print(*(d.replace(">=", "==") for d in tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"]), sep="\n")' \
+	  > .venv-lowest/versions.txt
+	.venv-lowest/bin/python $(PIP) -r .venv-lowest/versions.txt build/wheel/*.whl pytest pytest-xdist hypothesis
+	touch $@
+
 clean:
-	rm -rf .venv .venv-plain build dist
+	rm -rf .venv .venv-plain .venv-lowest build dist docs/_build docs/gallery docs/api
 	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
