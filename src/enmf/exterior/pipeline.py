@@ -29,11 +29,11 @@ from enmf.linalg.svd import exact_pays, truncated_svd
 from enmf.matrix.base import Matrix, sample
 from enmf.matrix.factor import clipped, gather, widened
 from enmf.matrix.lowrank import LowRankMatrix
-from enmf.matrix.single import in_single
+from enmf.matrix.single import in_single, stored_in_single
 from enmf.parallel import matmul
 from enmf.problem.problem import Penalty
 from enmf.problem.state import State
-from enmf.run.loop import Stage, descend, run_stage
+from enmf.run.loop import Stage, descend, descend_in_single, run_stage
 from enmf.run.options import Start
 from enmf.run.trace import Phase as Cost
 from enmf.solvers.hals import ExtrapolatedHALS
@@ -63,7 +63,7 @@ class ExteriorStart(Start):
     def phases(self, problem: Problem, options: RunOptions) -> Sequence[Phase]:
         if options.rank >= min(problem.X.shape) and not problem.penalty and not problem.X.signed:
             return [trivial]
-        return [self.prepare, *Journey(self.options, self.policy).phases(), look_at_bound]
+        return [self.prepare, *Journey(self.options, self.policy).phases(), look_at_bound, descend_in_single]
 
     def prepare(self, walk: Walk) -> None:
         """Set the displayed order of the phases, where rows live, and the bound, if already known."""
@@ -91,7 +91,7 @@ class ExteriorStart(Start):
                 break
             other = walk.anew(child, LONGER * iterations)
             with walk.monitor.restarting():
-                for phase in (*self._another(exterior), descend):
+                for phase in (*self._another(exterior), descend_in_single, descend):
                     phase(other)
                 if other.state.value() < BETTER * walk.state.value():
                     walk.take(other)
@@ -137,7 +137,7 @@ def look_at_bound(walk: Walk) -> None:
     monitor = walk.monitor
     if walk.problem.penalty:
         monitor.lower_bound = 0.0  # with a penalty the aim is not to meet the bound of the error
-    if monitor.lower_bound == 0.0 or monitor.out_of_time():
+    if monitor.lower_bound == 0.0 or walk.single is not None or monitor.out_of_time():
         return
     with monitor.phase("certificate"):
         error = walk.state.accurate_error()
@@ -273,7 +273,7 @@ class Journey:
             run_stage(state, ExtrapolatedHALS(), monitor, Stage("surrogate", iterations))
             V = state.V
         with monitor.phase("surrogate"):
-            U, V = lift_rows(V, X)
+            U, V = lift_rows(V, self.coming(walk, spectrum.relative_error(self.rank)))
         self._begin(walk, U, V, None)
 
     # Phases 2 and 3 ---------------------------------------------------------------------------------------------------
@@ -357,8 +357,19 @@ class Journey:
         U, V = chosen.U, chosen.V
         if self.effort.surrogate:
             with walk.monitor.phase("surrogate"):
-                U, V = lift(chosen, self.core, self.whole.B, walk.problem.X)
+                U, V = lift(chosen, self.core, self.whole.B, self.coming(walk, self.facts.relative_error))
+        else:
+            self.coming(walk, self.facts.relative_error)
         self._begin(walk, U, V, best)
+
+    def coming(self, walk: Walk, relative_error: float) -> Matrix:
+        """The X of the coming passes: in single precision where that tells errors apart and saves time."""
+        X, problem = walk.problem.X, walk.problem
+        layers = bool(problem.structure) or problem.penalty.layered
+        if walk.single is None and not layers and planned.begins_in_single(X, self.rank, relative_error, self.policy):
+            single = stored_in_single(X)
+            walk.single = None if single is X else single
+        return X if walk.single is None else walk.single
 
     def _begin(self, walk: Walk, U: Any, V: Any, rotation: Rotation | None) -> None:
         walk.rotation = rotation

@@ -262,6 +262,11 @@ def plan_some_rows(X: Matrix, rank: int, options: ExteriorOptions, policy: Polic
     return rows, iterations
 
 
+def begins_in_single(X: Matrix, rank: int, relative_error: float, policy: Policy) -> bool:
+    """Whether the descent begins in single precision."""
+    return relative_error >= policy.single_core and 2.0 * X.half_step_flops(rank) > policy.tiny_step
+
+
 def clippable(relative_error: float, exact: bool, policy: Policy) -> float:
     """Negative mass that may be clipped; none for an exact spectrum, whose bound can be met to the last digit."""
     return NONE_NEGATIVE if exact else max(NONE_NEGATIVE, policy.negligible * relative_error)

@@ -6,6 +6,8 @@ converts each value it reads. Nothing of the size of X is stored.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from enmf import parallel
@@ -16,6 +18,7 @@ from enmf.matrix.sparse import SparseMatrix
 
 PARTS = 8  # into which the rows are split, whatever the number of threads; each has its own sums
 HEIGHT = 128  # rows of the stored array that are converted together
+LARGEST_COPY = 1 << 26  # numbers of a dense X that may be stored a second time: 256 MB
 SAFE = 1e-15, 1e15  # range of ||X|| in which single precision can hold products with X, and theirs with Xᵀ
 
 
@@ -29,6 +32,35 @@ def in_single(X: Matrix) -> Matrix:
     if isinstance(X, DenseMatrix):
         return SingleDense(X)
     return SingleSparse(X) if isinstance(X, SparseMatrix) else X
+
+
+def stored_in_single(X: Matrix) -> Matrix:
+    """X in single precision for many passes: a dense X of moderate size is copied, which halves the time of a pass."""
+    single = in_single(X)
+    if isinstance(single, SingleDense) and math.prod(X.shape) <= LARGEST_COPY:
+        return CopiedDense(single)
+    return single
+
+
+class CopiedDense(DenseMatrix):
+    """Another copy of a dense X, in single precision."""
+
+    def __init__(self, whole: SingleDense) -> None:
+        super().__init__(_copied(whole.array))
+        self.ledger = whole.ledger
+        self.memo["_survey"] = whole._survey
+
+
+def _copied(A: np.ndarray) -> np.ndarray:
+    """A in single precision, in its order."""
+    upright = A if A.flags.c_contiguous else A.T
+    out = np.empty(upright.shape, np.float32)
+
+    def rows(start: int, stop: int) -> None:
+        np.copyto(out[start:stop], upright[start:stop], casting="same_kind")
+
+    parallel.run(rows, parallel.even_bounds(len(out), 10.0 * out.shape[1]))
+    return out if upright is A else out.T
 
 
 class SingleDense(DenseMatrix):
@@ -122,6 +154,9 @@ class SingleSparse(SparseMatrix):
     def __init__(self, whole: SparseMatrix) -> None:
         super().__init__(whole.csr)
         self.dtype, self.ledger, self.memo = np.dtype(np.float32), whole.ledger, whole.memo
+
+    def burst(self, rank: int) -> None:
+        return None  # a burst would need a copy
 
     def _rows(self, index: np.ndarray, weight: np.ndarray) -> SparseMatrix:
         return SparseMatrix(super()._rows(index, weight).csr.astype(np.float32))

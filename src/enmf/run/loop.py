@@ -44,30 +44,45 @@ class Best:
             parallel.run(dense.copy, parallel.even_bounds(len(F), COPIED * F.shape[1]), F.T, place.T)
 
 
+def descend_in_single(walk: Walk) -> None:
+    """The first iterations of a descent, where the walk has X in single precision, for as long as they promise much."""
+    rough = walk.in_single()
+    if rough is not None:
+        descend(rough)
+        walk.go_on(rough)
+
+
 def descend(walk: Walk) -> None:
-    """Step until the monitor has a verdict; leaves the best factors seen in the state.
+    """Step until the monitor has a verdict; leaves the best factors seen in the state. Goes on where an earlier descent
+    of this walk ended.
 
     A method that may increase the objective is compared with all its pairs, a monotone one (for rounding) with a few.
     """
     state, method, monitor = walk.state, walk.method, walk.monitor
-    interval = _kkt_interval(state, method, monitor.stopping.least_kkt)
+    settles, prospect = walk.settles, walk.prospect
+    interval = 0 if settles else _kkt_interval(state, method, monitor.stopping.least_kkt)
     patience, penalized, loss = GROWTH[state.X.dtype], state.penalized, state.problem.loss
-    reuses, one_pass = method.reuses_products(state), _one_pass(state, method)
-    rows = state.halves[0]
-    best, prospect, settles = Best(), Prospect(), monitor.stopping.settles
+    reuses, by_products = method.reuses_products(state), loss.shares_products and state.X.complete
+    rows, columns = state.halves
+    best, began = Best(), prospect.iteration
+    if began > 0:  # the same pair is measured again
+        monitor.trace.pop()
+        prospect.lowest.pop()
     bursts = bursts_of(state, method, monitor)
     if bursts is not None:
         bursts.judge(interval, patience, best, prospect)
     memory = method.begin(state)
     with monitor.phase("descent") as counter, np.errstate(over="ignore", invalid="ignore"):  # the verdict reports them
         while True:
-            if bursts is not None:
-                until = next_outlook(counter.iterations) if settles else walk.max_iter
-                most = min(until, walk.max_iter) - counter.iterations
-                counter.iterations += bursts.take(counter.iterations, most, memory, "descent")
-            iteration = counter.iterations
-            measured = interval > 0 and iteration % interval == 0
-            if reuses and (measured or not one_pass or rows.knows_product):
+            iteration = began + counter.iterations
+            if bursts is not None and (iteration > began or began == 0):
+                until = next_outlook(iteration) if settles else walk.max_iter
+                most = min(until, walk.max_iter) - iteration
+                counter.iterations += bursts.take(iteration, most, memory, "descent")
+                iteration = began + counter.iterations
+            judged = settles and is_outlook(iteration)
+            measured = judged or (interval > 0 and iteration % interval == 0)
+            if reuses and (measured or not by_products or rows.knows_product or not columns.knows_product):
                 loss.prepare(state, measured)  # the next step needs this too, so it is charged
             with monitor.measuring():
                 value = loss.value(state)
@@ -78,9 +93,9 @@ def descend(walk: Walk) -> None:
                 kkt = state.kkt() if measured else math.nan
             monitor.record(iteration, "descent", error, kkt, state.U, state.V)
             prospect.add([loss.error(objective)])
-            left = prospect.left() if settles and is_outlook(iteration) else math.inf
-            judged = left, walk.rival
-            status = monitor.verdict(Moment(iteration, walk.max_iter, error, kkt, objective, penalized, *judged))
+            left = prospect.left() if judged else math.inf
+            now = Moment(iteration, walk.max_iter, error, kkt, objective, penalized, left, walk.rival)
+            status = monitor.verdict(now)
             if status is not None:
                 break
             if objective < best.objective and (not method.monotone or iteration & (iteration - 1) == 0):
@@ -97,12 +112,6 @@ def descend(walk: Walk) -> None:
         return
     state.replace(*best.pair)
     walk.status = "stalled" if status == "converged" else status  # the better pair is not the stationary one
-
-
-def _one_pass(state: State, method: Method) -> bool:
-    """Whether a step reads X once for both its products."""
-    shared = method.fused and state.problem.loss.shares_products and state.X.allows_one_pass
-    return shared and not state.problem.structure
 
 
 @dataclass(frozen=True)

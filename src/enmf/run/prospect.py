@@ -31,6 +31,11 @@ class Prospect:
     def __init__(self) -> None:
         self.lowest: list[float] = []
 
+    @property
+    def iteration(self) -> int:
+        """The last iteration."""
+        return max(len(self.lowest) - 1, 0)
+
     def add(self, errors: Iterable[float]) -> None:
         """The errors of the next iterations."""
         least = self.lowest[-1] if self.lowest else math.inf
@@ -40,7 +45,7 @@ class Prospect:
 
     def left(self) -> float:
         """The share of the error that going on is expected to gain; infinite if it is too early to tell."""
-        k = len(self.lowest) - 1
+        k = self.iteration
         if k < FIRST:
             return math.inf
         now, half, quarter = self.lowest[k], self.lowest[k // 2], self.lowest[k // 4]
@@ -55,7 +60,7 @@ def next_outlook(iteration: int) -> int:
     """The first iteration after this one at which a run is judged by its prospect."""
     if iteration < FIRST:
         return FIRST
-    step = (1 << (iteration.bit_length() - 1)) // PER_DOUBLING
+    step = max((1 << (iteration.bit_length() - 1)) // PER_DOUBLING, 2)  # the step after one is never into another
     return (iteration // step + 1) * step
 
 

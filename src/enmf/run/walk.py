@@ -10,10 +10,12 @@ import numpy as np
 
 from enmf.problem.state import State
 from enmf.problem.validation.numbers import warn_outside
+from enmf.run.prospect import Prospect
 
 if TYPE_CHECKING:
     from enmf.linalg.rotation import Rotation
     from enmf.linalg.svd import Spectrum
+    from enmf.matrix.base import Matrix
     from enmf.problem.problem import Problem
     from enmf.run.method import Method
     from enmf.run.monitor import Monitor
@@ -34,8 +36,11 @@ class Walk:
     max_iter: int  # of the coming descent
     spectrum: Spectrum | None = None
     rotation: Rotation | None = None
+    single: Matrix | None = None  # X in single precision, for the first iterations of a descent
     plan: Any = None  # what the exterior method decided (`enmf.exterior.plan.Plan`)
     status: str | None = None
+    prospect: Prospect = field(default_factory=Prospect, repr=False)  # errors of the descent so far
+    preliminary: bool = False  # whether another descent follows that of this walk
     left: float = math.inf  # share of the error that going on with the last descent is expected to gain
     rival: float = math.inf  # the error that the coming descent has to beat, that of an earlier start
     _state: State | None = field(default=None, repr=False)
@@ -44,6 +49,11 @@ class Walk:
     def state(self) -> State:
         assert self._state is not None, "the start must leave a state"
         return self._state
+
+    @property
+    def settles(self) -> bool:
+        """Whether the prospect ends a descent."""
+        return self.preliminary or self.monitor.stopping.settles
 
     def settle_rows(self) -> None:
         """Bring U and X V to the caller for a method that needs all rows; otherwise they stay with the blocks of X."""
@@ -64,15 +74,28 @@ class Walk:
 
     def begin_at(self, U: Any, V: Any) -> None:
         """Make these factors the state."""
-        self._state = State(self.problem, U, V)
+        self._state, self.prospect = State(self.problem, U, V), Prospect()
+
+    def in_single(self) -> Walk | None:
+        """This walk, with X in single precision; None if it has none."""
+        if self.single is None:
+            return None
+        rough = replace(self, problem=replace(self.problem, X=self.single), preliminary=True)
+        rough.begin_at(self.state.U, self.state.V)
+        return rough
+
+    def go_on(self, rough: Walk) -> None:
+        """Continue where a preliminary descent ended."""
+        self.begin_at(rough.state.U, rough.state.V)
+        self.prospect = rough.prospect
 
     def take(self, other: Walk) -> None:
         """Replace the result by that of another walk through the same problem."""
         self._state, self.status, self.rotation = other._state, other.status, other.rotation
-        self.left = other.left
+        self.left, self.prospect = other.left, other.prospect
 
     def anew(self, rng: np.random.Generator, max_iter: int | None = None) -> Walk:
         """A new walk through the same problem, which keeps what is known about X and has this one's error to beat."""
         most = self.monitor.stopping.max_iter if max_iter is None else min(max_iter, self.monitor.stopping.max_iter)
-        new = replace(self, rng=rng, rotation=None, status=None, left=math.inf, max_iter=most, _state=None)
-        return replace(new, rival=self.state.error())
+        fresh = {"rotation": None, "status": None, "left": math.inf, "prospect": Prospect(), "_state": None}
+        return replace(self, rng=rng, max_iter=most, rival=self.state.error(), **fresh)
