@@ -441,6 +441,10 @@ class DivergenceRow:
     def model(self, u):
         return np.maximum(self.C @ u, self.least)
 
+    def is_held_off_zero(self, u):
+        """Whether a model is too small beside its entry to be used as it is: steps then follow another slope."""
+        return bool(((self.C @ u < self.least) & (self.w * self.x > 0)).any())
+
     def value(self, u):
         return float((self.w * divergence(self.x, self.model(u), self.beta))[self.w > 0].sum())
 

@@ -26,11 +26,8 @@ from threadpoolctl import ThreadpoolController
 
 LEAST_WORK = 8_000_000  # flops of a range, a quarter of a millisecond: waking a thread takes at worst half of it
 LONGEST_CALL = 4_000_000_000  # flops of a call, about a tenth of a second: Ctrl-C is answered at its end
-PRODUCT_BLOCK = 64  # pieces of a product are multiples of it,
-WIDE_BLOCK, NARROW = (
-    512,
-    256,
-)  # or of more where its shorter side is not narrow: each piece packs the other operand anew
+PRODUCT_BLOCK = 64  # pieces of a product are multiples of it, or of more where its shorter side is not narrow:
+WIDE_BLOCK, NARROW = 512, 256  # each piece packs the other operand anew
 MOST_PIECES = 64  # of a product, whatever the number of threads
 LARGE_SIDE = 1000  # decompositions of larger matrices gain from BLAS's threads
 INNER_PARTS = 8  # parts of a long inner dimension, whatever the number of threads
@@ -147,11 +144,12 @@ def share(tasks: int) -> Iterator[tuple[int, int]]:
     """Divide the caller's threads among independent tasks: how many run at once, and the threads of each.
 
     The tasks run on threads that do not inherit the caller's limit: each of them has to enter `limit` with the second
-    number.
+    number. BLAS is held from here on: OpenBLAS obeys only the first thread that ever set its number of threads, and no
+    thread of a pool may become that one.
     """
-    available = count()
-    at_once = max(1, min(available, tasks))
-    yield at_once, available // at_once
+    with limit(None) as available:
+        at_once = max(1, min(available, tasks))
+        yield at_once, available // at_once
 
 
 class _Worker:

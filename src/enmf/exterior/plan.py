@@ -41,10 +41,8 @@ class Policy:
 
     # rows per component of a sample that stands in for X; a quarter of them must do (starts-and-minima.md#some-rows)
     some_rows: int = 192
-    # iterations on X that the descent on them may cost (starts-and-minima.md#some-rows)
-    some_rows_cost: float = 2.0
-    # the least and the most iterations of it (starts-and-minima.md#some-rows)
-    some_rows_range: tuple[int, int] = (5, 20)
+    # iterations of the descent on them (starts-and-minima.md#some-rows)
+    some_rows_descent: int = 8
 
     # -- Phase 2
 
@@ -82,8 +80,10 @@ class Policy:
     candidates: float = 12.0
     # flops that each of both may always cost: some tens of milliseconds (feasibility-and-core.md#budget)
     cheap_start: float = 1e9
-    # most steps, the least are a quarter; iterations until candidates are compared (feasibility-and-core.md#path-steps)
-    path_steps: int = 20
+    # most steps, the least are half of them (feasibility-and-core.md#path-steps)
+    path_steps: int = 10
+    # iterations until candidates are compared (feasibility-and-core.md#path-steps)
+    trial: int = 20
     # most iterations of the first descent on the core (feasibility-and-core.md#core-descent)
     core_descent: int = 150
     # share of the error that ten iterations on the core must gain (feasibility-and-core.md#core-early-end)
@@ -253,10 +253,8 @@ def plan_some_rows(X: Matrix, rank: int, options: ExteriorOptions, policy: Polic
     if 4 * rows < policy.some_rows * rank or not options.sample or options.surrogate is False:
         plan.note("core", "none", "X has too few rows to let some stand in for all" if options.sample else "as asked")
         return 0, 0
-    least, most = policy.some_rows_range
-    iterations = int(min(max(policy.some_rows_cost * n / rows, least), most))
-    if options.surrogate_iterations is not None:
-        iterations = options.surrogate_iterations
+    asked = options.surrogate_iterations
+    iterations = policy.some_rows_descent if asked is None else asked
     because = f"these cost as much as {iterations * rows / n:.2g} on X; two passes bring the factors to all rows"
     plan.note("core", f"{iterations} iterations of a descent on {rows} of {n} rows", because)
     return rows, iterations
@@ -288,8 +286,8 @@ def plan_effort(facts: Facts, options: ExteriorOptions, policy: Policy, plan: Pl
     surrogate = pays if options.surrogate is None else options.surrogate
     budget = max(budget, policy.cheap_start / facts.step_flops)
     share = facts.core_cost if surrogate else 1.0
-    steps = int(min(max(budget / share / 2, policy.path_steps / 4), policy.path_steps))
-    candidates = max(policy.candidates, policy.cheap_start / facts.step_flops) / share / (steps + policy.path_steps)
+    steps = int(min(max(budget / share / 2, policy.path_steps / 2), policy.path_steps))
+    candidates = max(policy.candidates, policy.cheap_start / facts.step_flops) / share / (steps + policy.trial)
     count = 1 if little else int(min(max(candidates, 1 + surrogate), 3))
     usual = int(min(budget / share, policy.core_descent)) * surrogate
     usual_stage = {"steps": steps} if options.feasibility == "path" else {}
@@ -303,7 +301,7 @@ def plan_effort(facts: Facts, options: ExteriorOptions, policy: Policy, plan: Pl
         surrogate=surrogate,
         parts_first=tiny and not surrogate and facts.spread_mass > policy.nearly_nonnegative,
         feasibility_options=usual_stage if options.feasibility_options is None else options.feasibility_options,
-        trial=policy.path_steps if len(starts) > 1 else 0,
+        trial=policy.trial if len(starts) > 1 else 0,
         surrogate_iterations=usual if options.surrogate_iterations is None else options.surrogate_iterations,
     )
     plan.note("data", f"the SVD leaves {100 * error:.3g} % of ||X||", _describe(error, decides, policy))

@@ -59,7 +59,7 @@ def _copied(A: np.ndarray) -> np.ndarray:
     def rows(start: int, stop: int) -> None:
         np.copyto(out[start:stop], upright[start:stop], casting="same_kind")
 
-    parallel.run(rows, parallel.even_bounds(len(out), 10.0 * out.shape[1]))
+    parallel.run(rows, parallel.even_bounds(len(out), 10.0 * upright.shape[1]))
     return out if upright is A else out.T
 
 

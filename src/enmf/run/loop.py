@@ -12,7 +12,7 @@ from enmf import parallel
 from enmf.kernels import dense
 from enmf.matrix.factor import copied, here
 from enmf.run.bursts import bursts_of
-from enmf.run.prospect import Prospect, is_outlook, next_outlook
+from enmf.run.prospect import is_outlook, next_outlook
 from enmf.run.stopping import Moment
 
 if TYPE_CHECKING:

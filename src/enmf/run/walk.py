@@ -97,5 +97,11 @@ class Walk:
     def anew(self, rng: np.random.Generator, max_iter: int | None = None) -> Walk:
         """A new walk through the same problem, which keeps what is known about X and has this one's error to beat."""
         most = self.monitor.stopping.max_iter if max_iter is None else min(max_iter, self.monitor.stopping.max_iter)
-        fresh = {"rotation": None, "status": None, "left": math.inf, "prospect": Prospect(), "_state": None}
+        fresh: dict[str, Any] = {
+            "rotation": None,
+            "status": None,
+            "left": math.inf,
+            "prospect": Prospect(),
+            "_state": None,
+        }
         return replace(self, rng=rng, max_iter=most, rival=self.state.error(), **fresh)
