@@ -26,10 +26,12 @@ from typing import Any
 
 import numpy as np
 
+from enmf import parallel
 from enmf.matrix.factor import total
 
 ZERO = 1e-8  # entries up to this share of the largest one in their column count as zero
 FULL_RANK = 1e-10  # smallest over largest eigenvalue above which a Gram matrix certainly has full rank
+SOME = 32  # rows for every component: of sparse factors they mostly span what all rows do
 
 
 @dataclass(frozen=True)
@@ -99,12 +101,8 @@ class _Support:
         return bool((self._sum(_alone) > 0).all())
 
     def zeros_span(self) -> bool:
-        """Whether, for every j, the rows that vanish at j span all r - 1 other dimensions."""
-        for gram in self._sum(_grams_of_zeros) if self.r > 1 else ():
-            values = np.linalg.eigvalsh(gram)
-            if not values[0] > FULL_RANK * values[-1]:
-                return False
-        return True
+        """Whether, for every j, the rows that vanish at j span all r - 1 other dimensions: mostly, some of them do."""
+        return self.r == 1 or any(_are_regular(self._sum(grams)) for grams in (_grams_of_some_zeros, _grams_of_zeros))
 
 
 def _zeros(F: np.ndarray, top: np.ndarray) -> np.ndarray:
@@ -126,9 +124,25 @@ def _alone(F: np.ndarray, top: np.ndarray) -> np.ndarray:
     return live[live.sum(axis=1) == 1].sum(axis=0)
 
 
+def _are_regular(grams: np.ndarray) -> bool:
+    values = np.linalg.eigvalsh(grams)
+    return bool((values[:, 0] > FULL_RANK * values[:, -1]).all())
+
+
+def _grams_of_some_zeros(F: np.ndarray, top: np.ndarray) -> np.ndarray:
+    return _grams_of_zeros(F[: SOME * F.shape[1]], top)
+
+
 def _grams_of_zeros(F: np.ndarray, top: np.ndarray) -> np.ndarray:
     """r x (r-1) x (r-1): for each j the Gram matrix of the other columns over the rows that vanish at j."""
-    zeros = _zeros(F, top)
+    zeros, r = _zeros(F, top), F.shape[1]
     clean = np.where(zeros, 0.0, F / top).astype(np.float64)
-    rest = (np.delete(clean[zeros[:, j]], j, axis=1) for j in range(F.shape[1]))
-    return np.stack([rows.T @ rows for rows in rest])
+    grams = np.empty((r, r - 1, r - 1))
+
+    def some(start: int, stop: int) -> None:
+        for j in range(start, stop):
+            rows = np.delete(clean[zeros[:, j]], j, axis=1)
+            grams[j] = rows.T @ rows
+
+    parallel.run(some, parallel.even_bounds(r, 2.0 * F.size * r))
+    return grams

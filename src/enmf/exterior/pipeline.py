@@ -219,7 +219,8 @@ class Journey:
             if self.options.svd == "auto" and first.relative_error(rank) > policy.hardly_explained:
                 self.rough = rough, first.truncated(rank + policy.svd.least_oversampling)
                 return None
-            if self._spread_mass(first, X.dtype) >= policy.nearly_nonnegative:
+            modest = walk.monitor.arrived(first.relative_error(rank) * walk.monitor.whole)  # nobody asks for an optimum
+            if modest or self._spread_mass(first, X.dtype) >= policy.nearly_nonnegative:
                 return power(rough, first, planned.plan_power(self.options, policy, self.plan), policy.svd)
             because = "spread over all components it is nearly nonnegative"
             if self.options.svd == "auto" and exact_pays(X, rank):
@@ -353,6 +354,8 @@ class Journey:
             state = State(self.problem, self.A @ rotation.R, self.B @ rotation.R)
             self._feasible(state, walk.monitor)
             self._try(state, self.effort.trial, walk)
+            if walk.monitor.arrived(self._error(state)):
+                break
         chosen = self._best_tried(walk)
         U, V = chosen.U, chosen.V
         if self.effort.surrogate:
@@ -378,7 +381,7 @@ class Journey:
     def _feasible(self, state: State, monitor: Monitor) -> None:
         """Phase 3 on X or on its core."""
         stage = replace(STAGES[self.options.feasibility], **self.effort.feasibility_options)
-        run_stage(state, stage, monitor, Stage("feasibility", extra=self.rest))
+        run_stage(state, stage, monitor, Stage("feasibility", extra=self.rest, nonnegative=False))
         for half in state.halves:
             half.replace(clipped(half.F))
 
@@ -390,6 +393,10 @@ class Journey:
         phase = "surrogate" if self.effort.surrogate else "trial"
         memory = run_stage(state, method, walk.monitor, Stage(phase, iterations, self.rest))
         self.tried.append((state, memory))
+
+    def _error(self, state: State) -> float:
+        """Of a candidate, as far as the core tells."""
+        return math.sqrt(max(2.0 * state.value() + self.rest, 0.0))
 
     def _best_tried(self, walk: Walk) -> State:
         """The candidate with the smallest error; it goes on if that takes no pass over X.

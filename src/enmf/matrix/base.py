@@ -389,11 +389,11 @@ def sample(F: Any, count: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def dense_squared_residual(block: np.ndarray, U: np.ndarray, V: np.ndarray, work: np.ndarray | None = None) -> float:
-    """||block - U Vᵀ||² in double precision; overwrites only the first rows of `work`."""
+    """||block - U Vᵀ||², differences in the precision of V, sums in double; overwrites the first rows of `work`."""
     out = None if work is None else work[: len(block)]
-    difference = np.matmul(U.astype(np.float64), V.T.astype(np.float64, copy=False), out=out)
+    difference = np.matmul(U.astype(V.dtype), V.T, out=out)
     np.subtract(block, difference, out=difference)
-    flat = difference.ravel()
+    flat = difference.ravel().astype(np.float64, copy=False)
     return float(flat @ flat)
 
 

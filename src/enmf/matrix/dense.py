@@ -14,6 +14,8 @@ from enmf.matrix.factor import row_blocks
 from enmf.matrix.sweeps import Parts, Sweep, new_burst, one_pass_options, product_then_sweep
 
 MOVED = 20.0  # flops that take as long as moving a number to another order
+CLEAR_SHARE = 1e-4  # of ||X||²: differences with five digits in single precision, whose sum of squares has eight
+RESIDUAL_BLOCK = 1 << 17  # entries of a residual that are computed and summed together: they stay in the cache
 
 
 def rowwise(A: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -122,10 +124,26 @@ class DenseMatrix(Matrix):
         return DenseMatrix(self.array[index] * weight[:, None])
 
     def _squared_residual(self, U: np.ndarray, V: np.ndarray, share: float) -> float:
-        V64 = V.astype(np.float64, copy=False)
-        slices = row_blocks(*self.shape)
-        work = np.empty((slices[0].stop, self.shape[1]))  # shared by all: fresh memory costs as much as the product
-        return sum(dense_squared_residual(self.array[rows], U[rows], V64, work) for rows in slices)
+        if self.array.dtype == np.float32:  # differences in single precision are enough, unless they cancel
+            rough = self._sum_of_squares(U, V.astype(np.float32, copy=False))
+            if rough > CLEAR_SHARE * self.squared_norm():
+                return rough
+        return self._sum_of_squares(U, V.astype(np.float64, copy=False))
+
+    def _sum_of_squares(self, U: np.ndarray, V: np.ndarray) -> float:
+        """||X - U Vᵀ||², the differences in the precision of V."""
+        slices = row_blocks(*self.shape, RESIDUAL_BLOCK)
+        sums = np.empty(len(slices))
+
+        def some(start: int, stop: int) -> None:
+            # for all blocks: fresh memory costs as much as the product
+            work = np.empty((slices[0].stop, self.shape[1]), V.dtype)
+            for i in range(start, stop):
+                sums[i] = dense_squared_residual(self.array[slices[i]], U[slices[i]], V, work)
+
+        flops = 2.0 * slices[0].stop * self.shape[1] * (V.shape[1] + 4)
+        parallel.run(some, parallel.even_bounds(len(slices), flops))
+        return float(sums.sum())
 
     def gram(self) -> np.ndarray:
         self.passes += 1

@@ -104,7 +104,7 @@ def descend(walk: Walk) -> None:
                 memory = method.rescaled(state, memory)
             method.step(state, memory, objective)
             counter.iterations += 1
-    walk.status, walk.left = status, prospect.left()
+    walk.status, walk.left = status, prospect.left(1.0)
     if best.pair is None or status in ("global_optimum", "exact") or objective <= best.objective:
         return
     hardly_worse = objective <= (1.0 + WORSE) * best.objective + 8.0 * state.rounding(best.objective)
@@ -119,13 +119,15 @@ class Stage:
     """Steps that the KKT residual does not judge: they end by themselves, at `max_iter`, or when time is up.
 
     `extra` is added to the squared error: the part of ||X||² that a low-rank surrogate of X lacks. With a `least_gain`
-    the stage also ends when ten steps have lowered the error by less than this share of it.
+    the stage also ends when ten steps have lowered the error by less than this share of it, and where its pairs are
+    `nonnegative`, when the error is on target.
     """
 
     phase: str
     max_iter: int = 10_000
     extra: float = 0.0
     least_gain: float | None = None
+    nonnegative: bool = True
 
 
 def run_stage(state: State, method: Method, monitor: Monitor, stage: Stage, memory: Any = None) -> Any:
@@ -143,6 +145,8 @@ def run_stage(state: State, method: Method, monitor: Monitor, stage: Stage, memo
             errors.append(error)
             gain = stage.least_gain
             if gain is not None and len(errors) > WINDOW and error > (1.0 - gain) * errors[-1 - WINDOW]:
+                break
+            if stage.nonnegative and monitor.arrived(error):
                 break
             method.step(state, memory, value + state.problem.penalty.value(state))
             counter.iterations += 1

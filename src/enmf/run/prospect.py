@@ -9,7 +9,8 @@ a plateau after a quick beginning, and then leave it. An outlook in the middle o
 one in the linear convergence near a minimum is far too large, which costs a few iterations.
 
 A run without a tolerance ends when the outlook is small. It is judged at fixed iterations, eight in a doubling, so that
-the end depends neither on the clock nor on where a burst of iterations ended.
+the end depends neither on the clock nor on where a burst of iterations ended. What it then says is left is up to three
+times as much: the whole of g' may come again (faces leave a second plateau after hundreds of iterations).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from collections.abc import Iterable
 FIRST = 8  # iterations before the first outlook: with 4, spectrograms and single cells end 0.03 to 0.04 % too early
 PER_DOUBLING = 8  # outlooks in a doubling of the iterations
 SLOWEST = 2.0 / 3.0  # least share of a doubling's gain expected of the next: errors that fall with k^-0.58
-COMES_BACK = 1.0 / 3.0  # share of the gain before the last that may come again after a pause
+COMES_BACK = 1.0 / 3.0  # share of the gain before the last that may come again after a pause, for a run to go on
 SUREST = 1e-4  # least share that a run which ends by its outlook is said to leave: no outlook is better than that
 FASTEST = 0.9  # largest such share: gains that do not shrink at all leave ten times the last one
 
@@ -43,7 +44,7 @@ class Prospect:
             least = min(least, error)
             self.lowest.append(least)
 
-    def left(self) -> float:
+    def left(self, comes_back: float = COMES_BACK) -> float:
         """The share of the error that going on is expected to gain; infinite if it is too early to tell."""
         k = self.iteration
         if k < FIRST:
@@ -53,7 +54,7 @@ class Prospect:
             return 0.0
         last, before = half - now, quarter - half
         q = min(max(last / before, SLOWEST), FASTEST) if before > 0.0 else FASTEST
-        return max(last, COMES_BACK * before) / now * q / (1.0 - q)
+        return max(last, comes_back * before) / now * q / (1.0 - q)
 
 
 def next_outlook(iteration: int) -> int:

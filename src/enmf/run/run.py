@@ -282,7 +282,8 @@ def _dust(state: State, C: np.ndarray) -> np.ndarray:
 @by_rows
 def _without_dust(F: np.ndarray, dust: np.ndarray) -> np.ndarray:
     """F with zeros for dust: near underflow such entries would depend on the unit of X."""
-    return np.asfortranarray(np.where(dust > F, 0, F))
+    some = (dust > F) & (F > 0)
+    return np.asfortranarray(np.where(some, 0, F)) if some.any() else F
 
 
 def _what_is_missing(c: Certificate, stopping: Stopping) -> str:

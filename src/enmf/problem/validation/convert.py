@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from enmf import parallel
 from enmf.distributed.kinds import is_lazy
 from enmf.matrix.structure import as_csr
 from enmf.problem.validation.entries import SAFE_RANGE, EntryError, first_place
+
+TOUCHED = 20.0  # flops that take as long as to copy a number into fresh memory
 
 
 def names_in(X: Any) -> tuple[list[str] | None, list[str] | None]:
@@ -158,9 +161,20 @@ def canonical(S: Any, name: str) -> sp.csr_array:
     except ValueError as problem:
         raise ValueError(f"{name}: {problem}") from None
     if not csr.has_canonical_format:
-        csr = csr.copy()
+        csr = sp.csr_array(tuple(map(_copied, (csr.data, csr.indices, csr.indptr))), shape=csr.shape)
         csr.sum_duplicates()
     return csr
+
+
+def _copied(array: np.ndarray) -> np.ndarray:
+    """A copy by all threads: the first touch of fresh memory takes most of its time."""
+    out = np.empty_like(array)
+
+    def some(start: int, stop: int) -> None:
+        out[start:stop] = array[start:stop]
+
+    parallel.run(some, parallel.even_bounds(len(array), TOUCHED))
+    return out
 
 
 def check_size(shape: tuple[int, ...]) -> None:
