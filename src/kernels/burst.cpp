@@ -110,6 +110,17 @@ void bind_class(nb::module_& m, const char* name) {
 }  // namespace ENMF_MODULE
 
 void bind_burst(nb::module_& m) {
+    nb::class_<Outlook>(m, "Outlook")
+        .def_rw("judges", &Outlook::judges)
+        .def_rw("lowest", &Outlook::lowest)
+        .def_rw("first", &Outlook::first)
+        .def_rw("per_doubling", &Outlook::per_doubling)
+        .def_rw("slowest", &Outlook::slowest)
+        .def_rw("fastest", &Outlook::fastest)
+        .def_rw("comes_back", &Outlook::comes_back)
+        .def_rw("settled", &Outlook::settled)
+        .def_rw("rival", &Outlook::rival)
+        .def("due_at", &Outlook::due_at);
     nb::class_<BurstState> state(m, "State");
     const auto add = [&](auto... fields) { (state.def_rw(fields.first, fields.second), ...); };
     using S = BurstState;
@@ -123,7 +134,7 @@ void bind_burst(nb::module_& m) {
         std::pair("best", &S::best), std::pair("lowest", &S::lowest), std::pair("lowest_at", &S::lowest_at),
         std::pair("precision", &S::precision), std::pair("least_value", &S::least_value), std::pair("tol", &S::tol),
         std::pair("tol_from", &S::tol_from), std::pair("patience", &S::patience), std::pair("evening", &S::evening),
-        std::pair("apart", &S::apart), std::pair("due", &S::due), std::pair("passes", &S::passes),
+        std::pair("apart", &S::apart), std::pair("outlook", &S::outlook), std::pair("due", &S::due), std::pair("passes", &S::passes),
         std::pair("measuring", &S::measuring),
         std::pair("values", &S::values), std::pair("residuals", &S::residuals), std::pair("times", &S::times),
         std::pair("passed", &S::passed));

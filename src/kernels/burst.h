@@ -8,6 +8,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -201,6 +202,40 @@ struct BurstHalf {
     Index blocks() const { return ceil_div(F.width, BLOCK_LANES<T>); }
 };
 
+// When going on promises little: `left` of enmf/run/prospect.py, with its constants.
+struct Outlook {
+    bool judges = false;
+    std::vector<double> lowest;  // the smallest error after each of the iterations so far
+    Index first = 0, per_doubling = 1;
+    double slowest = 0.0, fastest = 0.0, comes_back = 0.0;
+    double settled = 0.0;  // share of the error that is little
+    double rival = 0.0;    // the error to beat
+
+    bool due_at(Index iteration) const {
+        if (!judges || iteration < first) return false;
+        if (iteration == first) return true;
+        const Index before = iteration - 1;
+        const auto doubling = static_cast<Index>(std::bit_floor(static_cast<std::uint64_t>(before)));
+        const Index step = std::max(doubling / per_doubling, Index{2});
+        return (before / step + 1) * step == iteration;
+    }
+
+    // Whether the run may end with this error.
+    bool ends_with(double error) const {
+        const std::size_t k = lowest.size();
+        const double now = std::min(lowest.back(), error), half = lowest[k / 2], quarter = lowest[k / 4];
+        if (now <= 0.0) return true;
+        const double last = half - now, before = quarter - half;
+        const double q = before > 0.0 ? std::min(std::max(last / before, slowest), fastest) : fastest;
+        const double left = std::max(last, comes_back * before) / now * q / (1.0 - q);
+        return !(left > settled && error * (1.0 - std::min(left, 1.0)) <= rival);
+    }
+
+    void add(double error) {
+        if (judges) lowest.push_back(lowest.empty() ? error : std::min(lowest.back(), error));
+    }
+};
+
 // What a burst is told, and what it leaves for the next one.
 struct BurstState {
     // The method
@@ -229,6 +264,7 @@ struct BurstState {
     Index patience = 0;                // iterations without progress
     Index evening = 0;                 // every so many iterations: column norms that are far apart
     double apart = 0.0;                // by this factor, squared
+    Outlook outlook;                   // a run without a tolerance
     // What happened
     bool due = false;  // it has ended before an iteration that calls for a judgement
     Index passes = 0;
@@ -299,9 +335,10 @@ class Burst {
         if (!halves[0].knows_product && !halves[1].knows_product) multiply(0);
         measure_cross(halves[1].knows_product ? 1 : 0);  // as after a step: a new burst changes no digit
         while (true) {
-            const bool measured = state.interval > 0 && state.iteration % state.interval == 0;
+            const bool judged = state.outlook.due_at(state.iteration);
+            const bool measured = judged || (state.interval > 0 && state.iteration % state.interval == 0);
             if (measured) measure_gradients();
-            if (!decide(measured)) break;
+            if (!decide(judged, measured)) break;
             if (restarts_) restore();
             step(0);
             step(1);
@@ -416,7 +453,7 @@ class Burst {
     }
 
     // Unless this iteration is one for the caller to judge, it is recorded, and the next step planned.
-    bool decide(bool measured) {
+    bool decide(bool judged, bool measured) {
         const double now = value(), residual = measured ? kkt() : std::numeric_limits<double>::quiet_NaN();
         const double seconds = seconds_since(began_);
         const double error = std::sqrt(2.0 * std::max(now, 0.0));
@@ -424,6 +461,7 @@ class Burst {
         const Index quiet = falls ? 0 : state.iteration - state.lowest_at;
         const bool due = !std::isfinite(now) || now <= state.least_value || quiet >= state.patience ||
                          (measured && residual <= state.tol * std::min(1.0, error / state.tol_from)) ||
+                         (judged && state.outlook.ends_with(error)) ||
                          (state.evening > 0 && state.iteration % state.evening == 0 && far_apart());
         const std::size_t done = state.values.size();
         state.due = due || (!state.walls.empty() && done == state.walls.size());
@@ -433,6 +471,7 @@ class Burst {
             state.lowest = now;
             state.lowest_at = state.iteration;
         }
+        state.outlook.add(error);
         state.values.push_back(now);
         state.residuals.push_back(residual);
         state.times.push_back(seconds - state.measuring);

@@ -1,6 +1,7 @@
 """Bursts against their slow twin: the same iterations, one at a time."""
 
 import gc
+import math
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 import slow
 from enmf import parallel
+from enmf.run.prospect import is_outlook, judge_outlooks
 
 METHODS = {
     "hals": {},
@@ -482,3 +484,10 @@ def test_a_burst_keeps_its_arrays_alive(kernels):
     kernel.prepare(1)
     kernel.work(0, 1)
     assert state.values == expected
+
+
+def test_outlooks_of_bursts_are_those_of_the_loop(kernels):
+    outlook = kernels.burst.Double(3, 3, 1).state.outlook
+    assert not any(outlook.due_at(k) for k in range(100))
+    judge_outlooks(outlook, math.inf)
+    assert [k for k in range(5000) if outlook.due_at(k)] == [k for k in range(5000) if is_outlook(k)]

@@ -18,6 +18,7 @@ from enmf import parallel
 from enmf.certificate.words import SMALL_ERROR
 from enmf.matrix.base import safe_share
 from enmf.problem.state import APART
+from enmf.run.prospect import judge_outlooks
 
 if TYPE_CHECKING:
     from enmf.problem.state import State
@@ -50,8 +51,9 @@ class Bursts:
         self.kept: Best | None = None
         self.prospect: Prospect | None = None
 
-    def judge(self, interval: int, evening: int, best: Best, prospect: Prospect) -> None:
-        """These are bursts of a descent, which measures KKT residuals, evens out columns and keeps the best pair."""
+    def judge(self, interval: int, evening: int, best: Best, prospect: Prospect, rival: float | None) -> None:
+        """These are bursts of a descent, which measures KKT residuals, evens out columns and keeps the best pair; with a
+        rival to beat, which may be infinite, its prospect can end it."""
         monitor, now = self.monitor, self.kernel.state
         stopping = monitor.stopping
         now.interval, now.evening, now.apart = interval, evening, APART
@@ -59,6 +61,8 @@ class Bursts:
         now.patience = stopping.patience if stopping.least_kkt > 0 else 1 << 60
         now.keeps_all = not self.method.monotone
         self.kept, self.prospect = best, prospect
+        if rival is not None:
+            judge_outlooks(now.outlook, rival)
 
     def take(self, iteration: int, most: int, memory: Any, phase: str) -> int:
         """Take up to `most` steps from this iteration on, and record what they begin with; returns how many.
@@ -86,6 +90,8 @@ class Bursts:
         now.seconds = min(SECONDS, monitor.time_left())
         now.lowest, now.lowest_at = monitor.progress if iteration else (math.inf, 0)
         now.best = self.kept.objective if self.kept is not None else -math.inf
+        if self.prospect is not None and now.outlook.judges:
+            now.outlook.lowest = self.prospect.lowest
         grams = self._enter(memory, sweeps)
         began, before = monitor.seconds(), monitor.passes
         self.kernel.prepare(len(self.threads) - 1)

@@ -12,7 +12,7 @@ from enmf import parallel
 from enmf.kernels import dense
 from enmf.matrix.factor import copied, here
 from enmf.run.bursts import bursts_of
-from enmf.run.prospect import is_outlook, next_outlook
+from enmf.run.prospect import is_outlook
 from enmf.run.stopping import Moment
 
 if TYPE_CHECKING:
@@ -70,15 +70,13 @@ def descend(walk: Walk) -> None:
         prospect.lowest.pop()
     bursts = bursts_of(state, method, monitor)
     if bursts is not None:
-        bursts.judge(interval, patience, best, prospect)
+        bursts.judge(interval, patience, best, prospect, walk.rival if settles else None)
     memory = method.begin(state)
     with monitor.phase("descent") as counter, np.errstate(over="ignore", invalid="ignore"):  # the verdict reports them
         while True:
             iteration = began + counter.iterations
             if bursts is not None and (iteration > began or began == 0):
-                until = next_outlook(iteration) if settles else walk.max_iter
-                most = min(until, walk.max_iter) - iteration
-                counter.iterations += bursts.take(iteration, most, memory, "descent")
+                counter.iterations += bursts.take(iteration, walk.max_iter - iteration, memory, "descent")
                 iteration = began + counter.iterations
             judged = settles and is_outlook(iteration)
             measured = judged or (interval > 0 and iteration % interval == 0)

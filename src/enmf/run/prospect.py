@@ -17,6 +17,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any
+
+from enmf.certificate.words import SETTLED
 
 FIRST = 8  # iterations before the first outlook: with 4, spectrograms and single cells end 0.03 to 0.04 % too early
 PER_DOUBLING = 8  # outlooks in a doubling of the iterations
@@ -55,6 +58,13 @@ class Prospect:
         last, before = half - now, quarter - half
         q = min(max(last / before, SLOWEST), FASTEST) if before > 0.0 else FASTEST
         return max(last, comes_back * before) / now * q / (1.0 - q)
+
+
+def judge_outlooks(outlook: Any, rival: float) -> None:
+    """Let the kernel of bursts judge by the same rule (`Outlook` in src/kernels/burst.h)."""
+    outlook.first, outlook.per_doubling = FIRST, PER_DOUBLING
+    outlook.slowest, outlook.fastest, outlook.comes_back = SLOWEST, FASTEST, COMES_BACK
+    outlook.settled, outlook.rival, outlook.judges = SETTLED, rival, True
 
 
 def next_outlook(iteration: int) -> int:
