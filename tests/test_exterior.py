@@ -161,7 +161,7 @@ def test_factors_of_the_core_become_nearly_optimal_factors_of_all_rows_in_two_pa
     true_U, true_V = (rng.random((n, 3)) * (rng.random((n, 3)) < 0.6) for n in (2500, 1800))
     X = DenseMatrix(true_U @ true_V.T + 0.01 * rng.random((2500, 1800)))
     A, B = truncated_svd(X, 3, oversampling=2, rng=rng).factors(5)
-    core = make_core(LowRankMatrix(A, B), X.dtype, 0.0, rng)
+    core = make_core(LowRankMatrix(A, B), X.dtype, 0.0, rng, MEASURED)
     assert core.shape[0] < 2500
     assert core.shape[1] < 1800
     state = State(Problem(core), *(rng.random((n, 3)) for n in core.shape))
@@ -184,7 +184,7 @@ def test_factors_of_the_core_become_nearly_optimal_factors_of_all_rows_in_two_pa
 def test_factors_of_a_core_with_all_rows_are_those_of_X():
     X = DenseMatrix(problems.dense())
     A, B = factors(X.array, 6)
-    core = make_core(LowRankMatrix(A, B), X.dtype, np.inf, np.random.default_rng(0))
+    core = make_core(LowRankMatrix(A, B), X.dtype, np.inf, np.random.default_rng(0), MEASURED)
     np.testing.assert_array_equal(core.A, A)
     state = State(Problem(core), np.abs(A), np.abs(B))
     before = X.passes

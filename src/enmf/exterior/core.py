@@ -11,11 +11,10 @@ with or without its weight. The cost of the phases then does not grow with n or 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from enmf.exterior.plan import MEASURED, Policy
 from enmf.matrix.base import Matrix, sample
 from enmf.matrix.factor import by_rows, gather
 from enmf.matrix.lowrank import LowRankMatrix
@@ -23,13 +22,16 @@ from enmf.matrix.sweeps import Sweep, coordinate_sweeps
 from enmf.parallel import matmul
 from enmf.problem.state import State
 
+if TYPE_CHECKING:
+    from enmf.exterior.plan import Policy
+
 SWEEPS = 5  # from the clipped least-squares solution of all rows
 RIDGE = 1e-6  # of the mean Gram diagonal: gives a singular Gram matrix an inverse of few digits
 LARGEST = 1 << 24  # numbers of a factor that is brought together: 128 MB
 
 
 def make_core(
-    whole: LowRankMatrix, dtype: np.dtype, affordable: float, rng: np.random.Generator, policy: Policy = MEASURED
+    whole: LowRankMatrix, dtype: np.dtype, affordable: float, rng: np.random.Generator, policy: Policy
 ) -> LowRankMatrix:
     """A Bᵀ itself if a product with it costs at most `affordable`, else a core with `core_rows` rows per column."""
     if whole.cost_per_column <= affordable and fit_here(whole.A, whole.B):

@@ -10,13 +10,11 @@ get a single rotation. `enmf.exterior.plan` decides what is done and how often.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from enmf.certificate.words import LIMITED
 from enmf.exterior import plan as planned
 from enmf.exterior.core import fit_here, lift, lift_rows, make_core
 from enmf.exterior.feasibility import STAGES
@@ -33,87 +31,17 @@ from enmf.matrix.single import in_single, stored_in_single
 from enmf.parallel import matmul
 from enmf.problem.problem import Penalty
 from enmf.problem.state import State
-from enmf.run.loop import Stage, descend, descend_in_single, run_stage
-from enmf.run.options import Start
-from enmf.run.trace import Phase as Cost
+from enmf.run.loop import Stage, run_stage
 from enmf.solvers.hals import ExtrapolatedHALS
-from enmf.starts.random import random
 
 if TYPE_CHECKING:
     from enmf.linalg.spectrum import Spectrum
     from enmf.problem.problem import Problem
     from enmf.run.monitor import Monitor
-    from enmf.run.options import Phase, RunOptions
+    from enmf.run.options import Phase
     from enmf.run.walk import Walk
 
-USUAL = ExteriorOptions()
 SAME = 0  # seed of what all runs draw alike
-USUAL_DESCENT = 60  # iterations of a descent from afar, at least; that of an exterior start began near its end
-BETTER = 1.0 - 1e-5  # squared error of a further start over that of the best one, if it is another minimum
-LONGER = 2  # times the iterations of the first descent that a further start has to show that it is better
-
-
-@dataclass(frozen=True)
-class ExteriorStart(Start):
-    """The start of eNMF: phases 1 to 3 before the descent, further starts after it."""
-
-    options: ExteriorOptions = USUAL
-    policy: Policy = MEASURED
-
-    def phases(self, problem: Problem, options: RunOptions) -> Sequence[Phase]:
-        if options.rank >= min(problem.X.shape) and not problem.penalty and not problem.X.signed:
-            return [trivial]
-        return [self.prepare, *Journey(self.options, self.policy).phases(), look_at_bound, descend_in_single]
-
-    def prepare(self, walk: Walk) -> None:
-        """Set the displayed order of the phases, where rows live, and the bound, if already known."""
-        walk.monitor.phases.update(dict.fromkeys(("svd", "rotation", "feasibility", "descent"), Cost()))
-        walk.settle_rows()
-        if not self.options.sample or self.options.feasibility != "path":
-            walk.problem = walk.gathered()
-        if walk.spectrum is not None:
-            walk.monitor.lower_bound = walk.spectrum.lower_bound(walk.rank)
-
-    def afterwards(self, problem: Problem, options: RunOptions) -> Sequence[Phase]:
-        few = problem.penalty or options.rank >= min(problem.X.shape) or self.options.restarts == 0
-        return [] if few else [self.restart]
-
-    def restart(self, walk: Walk) -> None:
-        """Try further starts where they are worth their time; keeps the best pair of all.
-
-        They are the same ones whatever the seed, as is the first start. A checkpoint belongs to the first descent: an
-        interrupted run that resumes from it tries the same ones.
-        """
-        iterations = max(walk.monitor.phases["descent"].iterations, USUAL_DESCENT)
-        count, exterior = self._restarts(walk, iterations)
-        for child in np.random.default_rng(SAME).spawn(count):
-            if walk.status in LIMITED or walk.monitor.out_of_time():
-                break
-            other = walk.anew(child, LONGER * iterations)
-            with walk.monitor.restarting():
-                for phase in (*self._another(exterior), descend_in_single, descend):
-                    phase(other)
-                if other.state.value() < BETTER * walk.state.value():
-                    walk.take(other)
-                    if walk.status == "max_iter":  # of a restart, not of the user: it is worth going on
-                        walk.max_iter, walk.rival = walk.monitor.stopping.max_iter, math.inf
-                        descend(walk)
-
-    def _another(self, exterior: bool) -> Sequence[Phase]:
-        """The phases of a further start."""
-        if exterior:
-            return Journey(replace(self.options, rotation="random"), self.policy).phases()
-        return [lambda walk: walk.begin_at(*random(walk.problem.X, walk.rank, walk.rng))]
-
-    def _restarts(self, walk: Walk, iterations: int) -> tuple[int, bool]:
-        if walk.status in LIMITED or walk.monitor.out_of_time():
-            return 0, False
-        _know_spectrum(walk, self.options.svd, self.policy)
-        flops = iterations * walk.method.step_flops(walk.state)
-        bound = walk.monitor.lower_bound  # of an exact SVD; others have none yet
-        known = walk.spectrum is not None and walk.spectrum.kind == "exact"
-        ratio = walk.state.error() / max(bound, 1e-8 * walk.monitor.whole) if known else 0.0
-        return planned.plan_restarts(flops, ratio, self.options, self.policy, walk.plan)
 
 
 def trivial(walk: Walk) -> None:
@@ -122,11 +50,11 @@ def trivial(walk: Walk) -> None:
     X, (n, m) = walk.problem.X, walk.problem.X.shape
     identity = np.eye(min(n, m), dtype=X.dtype)
     U, V = (X.times(identity), identity) if m <= n else (identity, X.transpose_times(identity))
-    walk.begin_at(*_padded(U, V, walk.rank))
+    walk.begin_at(*padded(U, V, walk.rank))
     walk.max_iter = 0
 
 
-def _padded(U: Any, V: Any, rank: int) -> tuple[Any, Any]:
+def padded(U: Any, V: Any, rank: int) -> tuple[Any, Any]:
     """The factors padded to the rank with zero components."""
     missing = rank - V.shape[1]
     return (U, V) if missing <= 0 else (widened(U, missing), widened(V, missing))
@@ -146,7 +74,7 @@ def look_at_bound(walk: Walk) -> None:
         walk.status = "global_optimum"
 
 
-def _know_spectrum(walk: Walk, kind: str, policy: Policy) -> None:
+def know_spectrum(walk: Walk, kind: str, policy: Policy) -> None:
     """Compute the SVD of a run that resumed without it, if it is exact."""
     X = walk.problem.X
     if walk.spectrum is None and choose_kind(X, walk.rank, kind, policy=policy.svd)[0] == "exact":
@@ -376,7 +304,7 @@ class Journey:
 
     def _begin(self, walk: Walk, U: Any, V: Any, rotation: Rotation | None) -> None:
         walk.rotation = rotation
-        walk.begin_at(*_padded(U, V, walk.rank))
+        walk.begin_at(*padded(U, V, walk.rank))
 
     def _feasible(self, state: State, monitor: Monitor) -> None:
         """Phase 3 on X or on its core."""

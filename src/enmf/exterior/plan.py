@@ -93,10 +93,12 @@ class Policy:
 
     # -- Further starts
 
-    # flops of all further starts together: some hundredths of a second (starts-and-minima.md#small-data-starts)
-    restart_flops: float = 1e9
-    # where the first start misses, one of a few further ones finds better (starts-and-minima.md#small-data-starts)
-    most_restarts: int = 5
+    # flops of the trials of all further starts: some hundredths of a second (starts-and-minima.md#small-data-starts)
+    restart_flops: float = 2e9
+    # most of them; fewer than half of that are not worth it (starts-and-minima.md#small-data-starts)
+    most_restarts: int = 8
+    # flops of a long descent's first part, after which further starts join it (starts-and-minima.md#long-descents)
+    pause_flops: float = 1.5e10
     # error / bound above which further starts are worth their time (starts-and-minima.md#far-from-bound)
     far_from_bound: float = 10.0
     # how many then (starts-and-minima.md#far-from-bound)
@@ -364,18 +366,27 @@ def plan_rotation(effort: Effort, options: ExteriorOptions, policy: Policy, plan
 
 
 def plan_restarts(
-    descent_flops: float, ratio: float, options: ExteriorOptions, policy: Policy, plan: Plan | None
+    trial_flops: float, ratio: float, options: ExteriorOptions, policy: Policy, plan: Plan | None
 ) -> tuple[int, bool]:
-    """How many further starts there are, those that cost little if they are as long as the first descent, and whether
-    they are exterior ones. `ratio` is error / bound, 0 if it is not known.
+    """How many further starts there are, by the cost of a trial of one, and whether they are exterior ones. `ratio` is
+    error / bound, 0 if it is not known.
     """
-    count = int(min(policy.most_restarts, policy.restart_flops / max(descent_flops, 1.0)))
-    because = "they cost little, and starts of small data can be told apart only at their end"
+    count = int(min(policy.most_restarts, policy.restart_flops / max(trial_flops, 1.0)))
+    count = 0 if 2 * count < policy.most_restarts else count
+    because = "their trials cost little, and starts of small data cannot be told apart before"
     far_off = ratio > policy.far_from_bound
     if options.restarts is not None:
         count, because = options.restarts, "as asked"
     elif far_off:
         count, because = policy.restarts_far_off, f"the error is more than {policy.far_from_bound:g} times the bound"
     if count and plan is not None:
-        plan.note("restart", f"{count} further starts, {'random rotations' if far_off else 'random'}", because)
+        plan.note(
+            "restart", f"{count} further starts, {'random rotations' if far_off else 'parts and random'}", because
+        )
     return count, far_off
+
+
+def note_rivals(count: int, pause: int, plan: Plan | None) -> None:
+    if plan is not None:
+        because = f"the descent has taken {pause} iterations, and may take many more"
+        plan.note("restart", f"{count} further starts, parts and random", because)

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 SOLVED = 1e-12  # a factor is solved for when a sweep changes it by less than this share of the first sweep
 MOST_SWEEPS = 10_000
-APART = 1e12  # squared ratio of the column norms of a component above which they are balanced
 
 
 class Half:
@@ -147,6 +146,8 @@ class Half:
 class State:
     """Factors U (n x r) and V (m x r) of a problem."""
 
+    apart = 1e12  # squared ratio of the column norms of a component above which they are balanced
+
     def __init__(self, problem: Problem, U: Any, V: Any) -> None:
         self.problem, self.X, self.penalized = problem, problem.X, bool(problem.penalty)
         self.fixes_scale = problem.fixes_scale
@@ -260,10 +261,17 @@ class State:
         penalty, or the sums of rows, may already fix their scale.
         """
         u, v = (half.gram.diagonal() for half in self.halves)
-        if self.fixes_scale or ((u <= APART * v).all() and (v <= APART * u).all()):  # usually: a few microseconds
+        if self.fixes_scale or (
+            (u <= self.apart * v).all() and (v <= self.apart * u).all()
+        ):  # usually: a few microseconds
             return False
         u, v = u.astype(np.float64), v.astype(np.float64)
-        apart = (u > 0) & (v > 0) & ((u > APART * v) | (v > APART * u)) & self.problem.structure.movable(self.rank)
+        apart = (
+            (u > 0)
+            & (v > 0)
+            & ((u > self.apart * v) | (v > self.apart * u))
+            & self.problem.structure.movable(self.rank)
+        )
         if not apart.any():
             return False
         exponent = np.zeros(len(u))

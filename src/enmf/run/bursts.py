@@ -17,7 +17,6 @@ import numpy as np
 from enmf import parallel
 from enmf.certificate.words import SMALL_ERROR
 from enmf.matrix.base import safe_share
-from enmf.problem.state import APART
 from enmf.run.prospect import judge_outlooks
 
 if TYPE_CHECKING:
@@ -52,11 +51,11 @@ class Bursts:
         self.prospect: Prospect | None = None
 
     def judge(self, interval: int, evening: int, best: Best, prospect: Prospect, rival: float | None) -> None:
-        """These are bursts of a descent, which measures KKT residuals, evens out columns and keeps the best pair; with a
-        rival to beat, which may be infinite, its prospect can end it."""
+        """These are bursts of a descent, which measures KKT residuals, evens out columns and keeps the best pair; its
+        prospect may end it where there is a `rival` to beat, an infinite one included."""
         monitor, now = self.monitor, self.kernel.state
         stopping = monitor.stopping
-        now.interval, now.evening, now.apart = interval, evening, APART
+        now.interval, now.evening, now.apart = interval, evening, self.state.apart
         now.tol, now.tol_from = stopping.least_kkt, max(SMALL_ERROR * monitor.whole, np.finfo(float).tiny)
         now.patience = stopping.patience if stopping.least_kkt > 0 else 1 << 60
         now.keeps_all = not self.method.monotone

@@ -41,6 +41,7 @@ class Walk:
     status: str | None = None
     prospect: Prospect = field(default_factory=Prospect, repr=False)  # errors of the descent so far
     preliminary: bool = False  # whether another descent follows that of this walk
+    met_rivals: bool = False  # whether further starts have been tried
     left: float = math.inf  # share of the error that going on with the last descent is expected to gain
     rival: float = math.inf  # the error that the coming descent has to beat, that of an earlier start
     _state: State | None = field(default=None, repr=False)
