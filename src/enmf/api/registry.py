@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from enmf.exterior.pipeline import ExteriorStart
 from enmf.exterior.plan import ExteriorOptions
 from enmf.exterior.softimpute import CompletionOptions, CompletionStart
-from enmf.exterior.start import ExteriorStart
 from enmf.problem.validation.losses import check_loss
 from enmf.run.method import Method
 from enmf.run.options import MakeStart, Start

@@ -132,7 +132,7 @@ def _summary(key: tuple[str, str, int, str, str], group: pd.DataFrame) -> Summar
     return Summary(
         *key,
         best_error=best["error"],
-        median_error=middle["error"].median(),
+        median_error=middle["error"].dropna().median(),
         worst_error=middle["error"].max(),
         best_start=best.name,
         seconds=best["seconds"],

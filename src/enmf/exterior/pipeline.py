@@ -10,7 +10,9 @@ get a single rotation. `enmf.exterior.plan` decides what is done and how often.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,30 +20,69 @@ import numpy as np
 from enmf.exterior import plan as planned
 from enmf.exterior.core import fit_here, lift, lift_rows, make_core
 from enmf.exterior.feasibility import STAGES
-from enmf.exterior.plan import MEASURED, PARTS, Effort, ExteriorOptions, Facts, Plan, Policy
+from enmf.exterior.further import FurtherStarts
+from enmf.exterior.plan import MEASURED, PARTS, SAME, Effort, ExteriorOptions, Facts, Plan, Policy
 from enmf.linalg.parts import larger_parts
 from enmf.linalg.rotation import Rotation, Turning, negative_share, rotate, spread
 from enmf.linalg.sketch import glance, look_closer, power, refine
 from enmf.linalg.spectrum import choose_kind
 from enmf.linalg.svd import exact_pays, truncated_svd
 from enmf.matrix.base import Matrix, sample
-from enmf.matrix.factor import clipped, gather, widened
+from enmf.matrix.factor import clipped, gather, padded
 from enmf.matrix.lowrank import LowRankMatrix
 from enmf.matrix.single import in_single, stored_in_single
 from enmf.parallel import matmul
 from enmf.problem.problem import Penalty
 from enmf.problem.state import State
-from enmf.run.loop import Stage, run_stage
+from enmf.run.loop import Stage, descend_in_single, run_stage
+from enmf.run.options import Start
+from enmf.run.trace import Phase as Cost
 from enmf.solvers.hals import ExtrapolatedHALS
 
 if TYPE_CHECKING:
     from enmf.linalg.spectrum import Spectrum
     from enmf.problem.problem import Problem
     from enmf.run.monitor import Monitor
-    from enmf.run.options import Phase
+    from enmf.run.options import Phase, RunOptions
     from enmf.run.walk import Walk
 
-SAME = 0  # seed of what all runs draw alike
+USUAL = ExteriorOptions()
+
+
+@dataclass(frozen=True)
+class ExteriorStart(Start):
+    """The start of eNMF: phases 1 to 3 before the descent, further starts after it."""
+
+    options: ExteriorOptions = USUAL
+    policy: Policy = MEASURED
+
+    def phases(self, problem: Problem, options: RunOptions) -> Sequence[Phase]:
+        if options.rank >= min(problem.X.shape) and not problem.penalty and not problem.X.signed:
+            return [trivial]
+        journey = Journey(self.options, self.policy).phases()
+        pause = [further.pause for further in self._further(problem, options)]
+        return [self.prepare, *journey, look_at_bound, descend_in_single, *pause]
+
+    def prepare(self, walk: Walk) -> None:
+        """Set the displayed order of the phases, where rows live, and the bound, if already known."""
+        walk.monitor.phases.update(dict.fromkeys(("svd", "rotation", "feasibility", "descent"), Cost()))
+        walk.settle_rows()
+        if not self.options.sample or self.options.feasibility != "path":
+            walk.problem = walk.gathered()
+        if walk.spectrum is not None:
+            walk.monitor.lower_bound = walk.spectrum.lower_bound(walk.rank)
+
+    def afterwards(self, problem: Problem, options: RunOptions) -> Sequence[Phase]:
+        return [further.restart for further in self._further(problem, options)]
+
+    def _further(self, problem: Problem, run: RunOptions) -> list[FurtherStarts]:
+        """None, or one."""
+        if problem.penalty or run.rank >= min(problem.X.shape) or self.options.restarts == 0:
+            return []
+        options, policy = self.options, self.policy
+        turned = replace(options, rotation="random")
+        know = partial(_know_spectrum, kind=options.svd, policy=policy)
+        return [FurtherStarts(options, policy, lambda: Journey(turned, policy).phases(), know)]
 
 
 def trivial(walk: Walk) -> None:
@@ -52,12 +93,6 @@ def trivial(walk: Walk) -> None:
     U, V = (X.times(identity), identity) if m <= n else (identity, X.transpose_times(identity))
     walk.begin_at(*padded(U, V, walk.rank))
     walk.max_iter = 0
-
-
-def padded(U: Any, V: Any, rank: int) -> tuple[Any, Any]:
-    """The factors padded to the rank with zero components."""
-    missing = rank - V.shape[1]
-    return (U, V) if missing <= 0 else (widened(U, missing), widened(V, missing))
 
 
 def look_at_bound(walk: Walk) -> None:
@@ -74,7 +109,7 @@ def look_at_bound(walk: Walk) -> None:
         walk.status = "global_optimum"
 
 
-def know_spectrum(walk: Walk, kind: str, policy: Policy) -> None:
+def _know_spectrum(walk: Walk, kind: str, policy: Policy) -> None:
     """Compute the SVD of a run that resumed without it, if it is exact."""
     X = walk.problem.X
     if walk.spectrum is None and choose_kind(X, walk.rank, kind, policy=policy.svd)[0] == "exact":

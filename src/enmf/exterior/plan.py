@@ -13,6 +13,7 @@ from enmf.linalg.rotation import NONE_NEGATIVE, ROTATION_STARTS
 from enmf.linalg.spectrum import KINDS, SvdPolicy, choose_kind
 from enmf.matrix.base import Matrix
 
+SAME = 0  # seed of what all runs draw alike
 PARTS = "parts"  # a candidate that is not rotated: the larger parts of the singular pairs (`enmf.linalg.parts`)
 FEASIBILITY = ("path", "penalty", "penalty-fixed-step", "projection")  # `enmf.exterior.feasibility.STAGES`
 

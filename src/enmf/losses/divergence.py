@@ -31,9 +31,9 @@ from enmf import parallel
 from enmf.kernels import divergence as kernels
 from enmf.losses.base import Loss
 from enmf.matrix.base import Matrix
-from enmf.matrix.dense import rowwise
 from enmf.matrix.factor import by_rows, column_inner, fortran, total
 from enmf.matrix.known import measure_known
+from enmf.matrix.order import rowwise
 from enmf.matrix.sweeps import EntrySteps, GradientMeasure, Momentum, Sweep, extrapolate, measure_gradient
 
 MOST_SWEEPS, ACCURACY = 20, 0.1  # of the model of a Newton step: most sweeps; the share of the first that ends them

@@ -11,20 +11,11 @@ from enmf.kernels import dense as kernels
 from enmf.kernels import onepass
 from enmf.matrix.base import Matrix, dense_squared_residual, once, product_cost
 from enmf.matrix.factor import row_blocks
+from enmf.matrix.order import rowwise
 from enmf.matrix.sweeps import Parts, Sweep, new_burst, one_pass_options, product_then_sweep
 
-MOVED = 20.0  # flops that take as long as moving a number to another order
 CLEAR_SHARE = 1e-4  # of ||X||²: differences with five digits in single precision, whose sum of squares has eight
 RESIDUAL_BLOCK = 1 << 17  # entries of a residual that are computed and summed together: they stay in the cache
-
-
-def rowwise(A: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """A in C order: the numbers of a row side by side."""
-    if A.dtype != dtype or A.flags.c_contiguous or not A.flags.f_contiguous:
-        return np.ascontiguousarray(A, dtype)
-    out = np.empty(A.shape, dtype)
-    parallel.run(kernels.transpose, parallel.even_bounds(len(A), MOVED * A.shape[1]), A.T, out)
-    return out
 
 
 class DenseMatrix(Matrix):

@@ -148,6 +148,12 @@ def widened(F: np.ndarray, more: int) -> np.ndarray:
     return np.asfortranarray(np.pad(F, ((0, 0), (0, more))))
 
 
+def padded(U: Any, V: Any, rank: int) -> tuple[Any, Any]:
+    """The factors padded to the rank with zero components."""
+    missing = rank - V.shape[1]
+    return (U, V) if missing <= 0 else (widened(U, missing), widened(V, missing))
+
+
 def row_blocks(n: int, m: int, numbers: int = 1 << 20) -> list[slice]:
     """Slices of rows such that a block of them holds about `numbers` entries."""
     height = max(1, min(n, numbers // max(1, m)))

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from enmf import parallel
 from enmf.kernels import sparse as kernels
 from enmf.matrix.base import Listed, Matrix, dense_squared_residual, once, product_cost
-from enmf.matrix.dense import rowwise
 from enmf.matrix.factor import row_blocks
+from enmf.matrix.order import rowwise
 from enmf.matrix.sweeps import new_burst
 
 BLOCK_ROWS = 8192  # most rows of X in a block of Xᵀ: as many rows of U stay in the cache

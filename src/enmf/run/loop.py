@@ -66,7 +66,8 @@ def descend(walk: Walk) -> None:
     rows, columns = state.halves
     best, began = Best(), prospect.iteration
     if began > 0:  # the same pair is measured again
-        monitor.trace.pop()
+        if monitor.trace[-1] is prospect.row:
+            monitor.trace.pop()
         prospect.lowest.pop()
     bursts = bursts_of(state, method, monitor)
     if bursts is not None:
@@ -91,6 +92,7 @@ def descend(walk: Walk) -> None:
                 kkt = state.kkt() if measured else math.nan
             monitor.record(iteration, "descent", error, kkt, state.U, state.V)
             prospect.add([loss.error(objective)])
+            prospect.row = monitor.trace[-1]
             left = prospect.left() if judged else math.inf
             now = Moment(iteration, walk.max_iter, error, kkt, objective, penalized, left, walk.rival)
             status = monitor.verdict(now)

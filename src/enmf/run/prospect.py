@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from enmf.certificate.words import SETTLED
+from enmf.run.trace import TraceRow
 
 FIRST = 8  # iterations before the first outlook: with 4, spectrograms and single cells end 0.03 to 0.04 % too early
 PER_DOUBLING = 8  # outlooks in a doubling of the iterations
@@ -34,6 +35,7 @@ class Prospect:
 
     def __init__(self) -> None:
         self.lowest: list[float] = []
+        self.row: TraceRow | None = None  # of the trace, where the last one is
 
     @property
     def iteration(self) -> int:

@@ -1,4 +1,4 @@
-"""The start of eNMF as a whole: the phases before the descent, and further starts where they are worth their time.
+"""Further starts, where they are worth their time.
 
 Starts end in different minima, and only a descent tells them apart: on twelve small sets the errors after forty
 iterations rank them well, those after twenty do not. So all further starts are tried for that long, and the most
@@ -9,28 +9,24 @@ middle of it: the best pair then goes on, and only one descent is long.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from enmf.certificate.words import LIMITED
 from enmf.exterior import plan as planned
-from enmf.exterior.pipeline import SAME, Journey, know_spectrum, look_at_bound, padded, trivial
-from enmf.exterior.plan import MEASURED, ExteriorOptions, Policy
+from enmf.exterior.plan import SAME, ExteriorOptions, Policy
 from enmf.linalg.parts import larger_parts
-from enmf.run.loop import descend, descend_in_single
-from enmf.run.options import Start
-from enmf.run.trace import Phase as Cost
+from enmf.matrix.factor import padded
+from enmf.run.loop import descend
 from enmf.starts.random import random
 
 if TYPE_CHECKING:
-    from enmf.problem.problem import Problem
-    from enmf.run.options import Phase, RunOptions
+    from enmf.run.options import Phase
     from enmf.run.walk import Walk
 
-USUAL = ExteriorOptions()
 TRIAL = 40  # iterations after which further starts are compared
 FINALISTS = 2  # of them go on
 PAUSE = 256  # iterations after which a descent is a long one, and further starts are worth their time before its end
@@ -41,33 +37,13 @@ LONGER = 2  # times the iterations of the first descent that a further start has
 
 
 @dataclass(frozen=True)
-class ExteriorStart(Start):
-    """The start of eNMF: phases 1 to 3 before the descent, further starts after it."""
+class FurtherStarts:
+    """Starts beside the first one."""
 
-    options: ExteriorOptions = USUAL
-    policy: Policy = MEASURED
-
-    def phases(self, problem: Problem, options: RunOptions) -> Sequence[Phase]:
-        if options.rank >= min(problem.X.shape) and not problem.penalty and not problem.X.signed:
-            return [trivial]
-        journey = Journey(self.options, self.policy).phases()
-        pause = [self.pause] if self._may_restart(problem, options) else []
-        return [self.prepare, *journey, look_at_bound, descend_in_single, *pause]
-
-    def prepare(self, walk: Walk) -> None:
-        """Set the displayed order of the phases, where rows live, and the bound, if already known."""
-        walk.monitor.phases.update(dict.fromkeys(("svd", "rotation", "feasibility", "descent"), Cost()))
-        walk.settle_rows()
-        if not self.options.sample or self.options.feasibility != "path":
-            walk.problem = walk.gathered()
-        if walk.spectrum is not None:
-            walk.monitor.lower_bound = walk.spectrum.lower_bound(walk.rank)
-
-    def afterwards(self, problem: Problem, options: RunOptions) -> Sequence[Phase]:
-        return [self.restart] if self._may_restart(problem, options) else []
-
-    def _may_restart(self, problem: Problem, options: RunOptions) -> bool:
-        return not (problem.penalty or options.rank >= min(problem.X.shape) or self.options.restarts == 0)
+    options: ExteriorOptions
+    policy: Policy
+    turned: Callable[[], Sequence[Phase]]  # the phases of an exterior start from a random rotation
+    know_spectrum: Phase  # computes the SVD of a run that resumed without it
 
     def pause(self, walk: Walk) -> None:
         """Begin the descent; if it is long and its steps cost little, further starts join it before it goes on."""
@@ -91,7 +67,7 @@ class ExteriorStart(Start):
         """
         if walk.met_rivals or walk.status in LIMITED or walk.monitor.out_of_time():
             return
-        know_spectrum(walk, self.options.svd, self.policy)
+        self.know_spectrum(walk)
         bound = walk.monitor.lower_bound  # of an exact SVD; others have none yet
         known = walk.spectrum is not None and walk.spectrum.kind == "exact"
         ratio = walk.state.error() / max(bound, 1e-8 * walk.monitor.whole) if known else 0.0
@@ -104,9 +80,10 @@ class ExteriorStart(Start):
                 descend(walk)
 
     def _compete(self, walk: Walk, count: int, turned: bool, most: int) -> None:
-        """Further starts descend for a while, the most promising ones for up to `most` iterations; the best pair of all
-        is that of the walk."""
+        """Further starts descend for a while, the most promising ones for up to `most` iterations; the walk takes the
+        best pair of all."""
         promising: list[Walk] = []
+        finalists = count if turned else FINALISTS
         with walk.monitor.restarting():
             for number, child in enumerate(np.random.default_rng(SAME).spawn(count)):
                 if walk.monitor.out_of_time():
@@ -114,9 +91,7 @@ class ExteriorStart(Start):
                 other = walk.anew(child, TRIAL)
                 for phase in (*self._another(number, turned), descend):
                     phase(other)
-                promising = sorted([*promising, other], key=lambda one: one.state.value())[
-                    : count if turned else FINALISTS
-                ]
+                promising = sorted([*promising, other], key=lambda one: one.state.value())[:finalists]
             for other in promising:
                 if other.status == "max_iter" and not walk.monitor.out_of_time():
                     other.max_iter, other.rival = most, walk.state.error()
@@ -127,7 +102,7 @@ class ExteriorStart(Start):
     def _another(self, number: int, turned: bool) -> Sequence[Phase]:
         """The phases of a further start."""
         if turned:
-            return Journey(replace(self.options, rotation="random"), self.policy).phases()
+            return self.turned()
         return [begin_at_parts if number == 0 else begin_at_random]
 
 
