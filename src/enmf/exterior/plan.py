@@ -95,9 +95,9 @@ class Policy:
     # -- Further starts
 
     # flops of the trials of all further starts: some hundredths of a second (starts-and-minima.md#small-data-starts)
-    restart_flops: float = 2e9
-    # most of them; fewer than half of that are not worth it (starts-and-minima.md#small-data-starts)
-    most_restarts: int = 8
+    restart_flops: float = 1.6e9
+    # the least and the most of them: fewer hardly find another minimum (starts-and-minima.md#small-data-starts)
+    restarts_range: tuple[int, int] = (5, 8)
     # flops of a long descent's first part, after which further starts join it (starts-and-minima.md#long-descents)
     pause_flops: float = 1.5e10
     # error / bound above which further starts are worth their time (starts-and-minima.md#far-from-bound)
@@ -372,8 +372,9 @@ def plan_restarts(
     """How many further starts there are, by the cost of a trial of one, and whether they are exterior ones. `ratio` is
     error / bound, 0 if it is not known.
     """
-    count = int(min(policy.most_restarts, policy.restart_flops / max(trial_flops, 1.0)))
-    count = 0 if 2 * count < policy.most_restarts else count
+    least, most = policy.restarts_range
+    count = int(min(most, policy.restart_flops / max(trial_flops, 1.0)))
+    count = 0 if count < least else count
     because = "their trials cost little, and starts of small data cannot be told apart before"
     far_off = ratio > policy.far_from_bound
     if options.restarts is not None:
