@@ -59,9 +59,10 @@ class ExteriorStart(Start):
     def phases(self, problem: Problem, options: RunOptions) -> Sequence[Phase]:
         if options.rank >= min(problem.X.shape) and not problem.penalty and not problem.X.signed:
             return [trivial]
-        journey = Journey(self.options, self.policy).phases()
-        pause = [further.pause for further in self._further(problem, options)]
-        return [self.prepare, *journey, look_at_bound, descend_in_single, *pause]
+        return [self.prepare, *Journey(self.options, self.policy).phases(), look_at_bound]
+
+    def beforehand(self, problem: Problem, options: RunOptions) -> Sequence[Phase]:
+        return [descend_in_single, *(further.pause for further in self._further(problem, options))]
 
     def prepare(self, walk: Walk) -> None:
         """Set the displayed order of the phases, where rows live, and the bound, if already known."""

@@ -22,10 +22,14 @@ MakeStart = Callable[[Any, int, np.random.Generator], tuple[Any, Any]]
 
 
 class Start:
-    """Where the factors of a descent come from: phases that leave a state, and phases after the descent."""
+    """Where the factors of a descent come from: phases that leave a state, and phases around the descent."""
 
     def phases(self, problem: Problem, options: RunOptions) -> Sequence[Phase]:
         return [self.begin]
+
+    def beforehand(self, problem: Problem, options: RunOptions) -> Sequence[Phase]:
+        """What comes between the start and the descent, and is no part of a start within another one."""
+        return []
 
     def afterwards(self, problem: Problem, options: RunOptions) -> Sequence[Phase]:
         return []

@@ -94,8 +94,8 @@ def _phases(problem: Problem, options: RunOptions, saved: Any) -> list[Phase]:
     if problem.loss.mass(problem.X) == 0.0:
         return [zero_factors]
     start = Given(saved.U, saved.V) if saved is not None else options.start
-    first, last = start.phases(problem, options), options.start.afterwards(problem, options)
-    return [*first, forget_unobserved, descend, *last]
+    first = [*start.phases(problem, options), *start.beforehand(problem, options)]
+    return [*first, forget_unobserved, descend, *options.start.afterwards(problem, options)]
 
 
 def zero_factors(walk: Walk) -> None:
