@@ -89,7 +89,8 @@ class Run:
 
     @property
     def error(self) -> float:
-        return float(self.errors.min())
+        """Of the result, to all digits; those of the trace are rounded where X is in single precision."""
+        return float(self.errors[-1])
 
 
 def fit(X: Any, rank: int, method: str, start: str, seed: int, limit: float | None = None, **options: Any) -> Run:

@@ -11,6 +11,8 @@ from enmf.matrix.lowrank import LowRankMatrix
 from enmf.matrix.single import in_single
 from enmf.matrix.sparse import SparseMatrix
 from enmf.matrix.structure import as_csr, check_structure
+from enmf.problem.problem import Problem
+from enmf.problem.state import State
 
 
 def kinds(dtype=np.float64):
@@ -200,3 +202,14 @@ def test_room_behind_the_last_entry_is_no_entry():
     csr = as_csr(S)
     assert len(csr.data) == len(csr.indices) == 2
     assert len(S.data) == 3
+
+
+@pytest.mark.parametrize("noise", [0.02, 0.2, 0.5])
+def test_errors_in_single_precision_have_five_digits(noise):
+    rng = np.random.default_rng(0)
+    U, V = (rng.random((size, 8)).astype(np.float32) for size in (300, 2000))
+    X = U @ V.T
+    X = np.maximum(X + noise * X.std() * rng.standard_normal(X.shape), 0).astype(np.float32)
+    exact = np.linalg.norm(X.astype(float) - U.astype(float) @ V.T.astype(float))
+    state = State(Problem(DenseMatrix(X)), U, V)
+    assert state.error() == pytest.approx(exact, rel=1e-5)

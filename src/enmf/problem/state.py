@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from enmf.matrix.factor import arranged, column_inner, fortran
+from enmf.matrix.factor import arranged, column_inner, fortran, in_double
 from enmf.matrix.sweeps import Sweep, product_then_sweep
 from enmf.parallel import matmul
 
@@ -59,6 +59,14 @@ class Half:
         except KeyError:
             self.own["gram"] = gram = matmul(self.F.T, self.F)
             return gram
+
+    @property
+    def exact_gram(self) -> np.ndarray:
+        """FᵀF in double precision."""
+        if "exact gram" not in self.own:
+            F = in_double(self.F)
+            self.own["exact gram"] = matmul(F.T, F)
+        return self.own["exact gram"]
 
     @property
     def knows_product(self) -> bool:
@@ -138,7 +146,7 @@ class Half:
         for name, value in known.items():
             self.own[name] = (
                 value[np.ix_(order, order)] * np.outer(scale, scale)
-                if name == "gram"
+                if name.endswith("gram")
                 else arranged(value, order, scale)
             )
 
