@@ -420,8 +420,8 @@ def _row_sums(rows: np.ndarray | Listed, function: Callable[[np.ndarray], np.nda
     return out
 
 
-# share of ||X||² below which Gram matrices in single precision move the error by more than 0.001 %: a run of thousands of
-# steps would keep the luckiest pair instead of the best one
+# share of ||X||² below which Gram matrices in single precision move the error by more than 0.001 %: a run of thousands
+# of steps would keep the luckiest pair instead of the best one
 GRAMS_IN_DOUBLE = 1e-2
 
 
