@@ -249,7 +249,7 @@ class Journey:
         self.U, self.V = spectrum.factors(self.rank)
         error = spectrum.relative_error(self.rank)
         self.whole = LowRankMatrix(*spectrum.factors(len(spectrum.s)))
-        precision = np.dtype(np.float32) if error >= policy.single_core else X.dtype
+        precision = np.dtype(np.float32 if error >= policy.single_core else np.float64)
         affordable = policy.core_cost * X.cost_per_column if self.options.sample else math.inf
         self.core = make_core(self.whole, precision, affordable, self.chance(walk), policy)
         with walk.monitor.phase("rotation"):
