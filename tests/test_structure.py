@@ -9,12 +9,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.optimize import linear_sum_assignment, nnls
+from scipy.optimize import linear_sum_assignment, linprog, nnls
 from sklearn.exceptions import ConvergenceWarning
 
 import enmf
 from enmf.api.registry import DESCENTS
-from enmf.exterior.structured import LONG_TRIAL, TRIAL, _trial, match
+from enmf.exterior.structured import LONG_TRIAL, TRIAL, _trial, match, positive_combination
 from enmf.linalg.eigen import positive_part
 from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.less import LessMatrix
@@ -204,6 +204,18 @@ def test_starts_beside_fixed_components_are_compared_for_as_long_as_steps_cost_l
     assert steps == [LONG_TRIAL, TRIAL]
 
 
+def test_trials_count_in_the_outlook_of_the_descent_and_not_in_its_iterations():
+    """Otherwise a pause in a long descent looks like the end of one that has just begun."""
+    U, V = planted(0)
+    X = U @ V.T + 0.1 * RNG(0).random((60, 40))
+    with pytest.warns(ConvergenceWarning):
+        result = enmf.factorize(X, RANK, fixed=V[:, :2].T, random_state=0, max_iter=5, tol=1e-12)
+    assert result.n_iter == 5
+    rows = list(result.trace.of("descent"))
+    assert [row.iteration for row in rows] == list(range(LONG_TRIAL, LONG_TRIAL + 6))
+    assert result.phases["restart"].iterations > 0  # the descent as if nothing were known
+
+
 # Signs ----------------------------------------------------------------------------------------------------------------
 
 
@@ -236,6 +248,39 @@ def test_semi_nmf_is_the_svd_where_the_constraint_does_not_bind(seed):
     best = np.sqrt((np.linalg.svd(X, compute_uv=False)[3:] ** 2).sum())
     assert result.error == pytest.approx(best, rel=1e-6)
     assert result.status == "global_optimum"
+
+
+@pytest.mark.parametrize(("n", "rank"), [(80, 5), (300, 15)])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_positive_combination_of_columns_is_found_where_there_is_one(seed, n, rank):
+    rng = RNG(seed)
+    F = rng.standard_normal((n, rank))
+    F[:, 0] = 0.1 * np.abs(F[:, 0]) + 0.01 * (seed > 0)
+    Q = np.linalg.qr(F @ rng.standard_normal((rank, rank)))[0]
+    p = positive_combination(Q)
+    assert p.min() > 0
+    np.testing.assert_allclose(Q @ (Q.T @ p), p, atol=1e-9 * p.max())
+    Q[: n // 2] = -Q[n // 2 :]  # now none is
+    assert linprog(np.zeros(rank), -Q, -np.ones(n), bounds=[(None, None)]).status == 2
+    assert positive_combination(Q) is None
+
+
+@pytest.mark.parametrize("side", ["U", "V"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_level_of_all_rows_makes_semi_nmf_of_centred_data_the_svd(side, dtype):
+    """The level is no singular vector: a combination of all of them is positive."""
+    rng = RNG(3)
+    level, pattern = rng.random(80) + 0.5, rng.standard_normal(40)
+    X = 10 * np.outer(level, pattern) + rng.standard_normal((80, 3)) @ rng.standard_normal((3, 40))
+    X += 0.3 * rng.standard_normal((80, 40))
+    X = (X - X.mean(axis=1, keepdims=True)).astype(dtype)
+    result = enmf.factorize(X if side == "U" else X.T, 5, nonnegative=side, random_state=0)
+    model = result.U.astype(float) @ result.V.T.astype(float)
+    best = np.sqrt((np.linalg.svd(X.astype(float), compute_uv=False)[5:] ** 2).sum())
+    assert np.linalg.norm((X if side == "U" else X.T) - model) == pytest.approx(best, rel=1e-6)
+    assert (result.U if side == "U" else result.V).min() >= 0
+    assert result.status == "global_optimum"
+    assert result.n_iter < 10
 
 
 def test_negative_entries_stay_on_request_and_the_message_says_so():
@@ -329,6 +374,25 @@ def test_a_large_symmetric_x_is_searched_among_its_positive_eigenvalues(negative
     found = positive_part(X, 4, rng)
     np.testing.assert_allclose(found.s[:4], [4.0, 3.0, 2.0, 1.0], rtol=1e-3)
     assert found.kind == ("krylov" if negative else "randomized")
+
+
+@pytest.mark.parametrize("sides", [1, 2])
+def test_a_large_symmetric_x_begins_at_a_start_without_symmetry_if_its_factors_agree(sides, monkeypatch):
+    """Those of a graph with two sides do not: its components come in pairs (u, v) and (v, u)."""
+    rng = RNG(0)
+    z = rng.integers(0, 4, 200)
+    linked = z[:, None] == z if sides == 1 else (z[:, None] // 2 == z // 2) & (z[:, None] != z)
+    A = np.triu(rng.random((200, 200)) < np.where(linked, 0.5, 0.05), 1).astype(float)
+    A += A.T
+    small = enmf.factorize(A, 4, symmetric=True, random_state=0)
+    monkeypatch.setattr("enmf.linalg.eigen.WHOLE", 10)
+    searched = []
+    monkeypatch.setattr("enmf.exterior.symmetric.positive_part", lambda *of: searched.append(of) or positive_part(*of))
+    result = enmf.factorize(A, 4, symmetric=True, random_state=0)
+    assert bool(searched) == (sides == 2)
+    assert result.error == pytest.approx(small.error, rel=1e-3)
+    assert result.certificate.lower_bound <= small.error
+    assert (result.U == result.V).all()
 
 
 # Several tables -------------------------------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ def prepare(problem: Problem, rank: int, request: Request) -> tuple[Problem, Run
     wishes["stopping"] = _stopping(request, problem)
     start = _start(catalogue, request, exterior, method, problem, rank)
     if problem.structure.symmetric:
-        start, method = SymmetricStart() if not isinstance(start, Given) else start, OWN_DESCENTS["symmetric"]
+        start, method = SymmetricStart(start) if not isinstance(start, Given) else start, OWN_DESCENTS["symmetric"]
     elif problem.structure:
         start = StructuredStart(start)
     elif problem.penalty.guide is not None and not isinstance(start, Given):

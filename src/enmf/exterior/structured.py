@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from enmf.run.options import Phase, RunOptions
     from enmf.run.walk import Walk
 
-NEWTON = 50  # steps that look for a positive vector
+NEWTON = 50  # steps that look for a positive vector: at most 17 were needed where the widest margin was above 0.001
+ENOUGH = 0.5  # of the margin that is aimed at: it is positive, which is all that is needed
+GAIN, LEAST = 1e-4, 1e-10  # share of the gain of a linear function that a step must have, and the shortest step
 TRIAL, LONG_TRIAL = 20, 200  # steps after which starts are compared, at least and at most
 RACE_FLOPS = 1e10  # of all trials together, for more than the least: a second or two
 FREELY = 100  # steps of a trial from which on a whole descent as if nothing were known is affordable, too
@@ -58,8 +60,9 @@ class StructuredStart(Start):
             starts = _of_one_sign(walk)
         else:
             starts = self._starts(walk)
-        state = _race(walk, starts)
+        state, errors = _race(walk, starts)
         walk.begin_at(state.U, state.V)
+        walk.go_on_after(errors)
 
     def _starts(self, walk: Walk) -> list[Callable[[], State]]:
         """The inner start, matched, and further ones unless it was asked for by name."""
@@ -89,7 +92,8 @@ class StructuredStart(Start):
         problem, free = walk.problem, inside()
         if freely:
             free.method = ExtrapolatedHALS()
-            descend(free)
+            with free.monitor.restarting():  # its iterations are not those of the descent to come
+                descend(free)
         U, V = free.state.U, free.state.V
         if not isinstance(self.inner, Given):
             places = match(U, V, problem.structure)
@@ -113,11 +117,16 @@ class StructuredStart(Start):
         """The inner start of another problem."""
         assert self.options is not None
         inner = getattr(self.inner, "inner", self.inner) if problem.loss is FROBENIUS else self.inner
-        monitor = walk.monitor.within(problem)
-        inside = replace(walk, problem=problem, rank=rank, monitor=monitor, plan=None, spectrum=None)
-        for phase in inner.phases(problem, replace(self.options, rank=rank)):
-            phase(inside)
-        return inside
+        return begun(walk, inner, problem, replace(self.options, rank=rank))
+
+
+def begun(walk: Walk, start: Start, problem: Problem, options: RunOptions) -> Walk:
+    """A start of another problem, within this walk."""
+    monitor = walk.monitor.within(problem)
+    inside = replace(walk, problem=problem, rank=options.rank, monitor=monitor, plan=None, spectrum=None)
+    for phase in start.phases(problem, options):
+        phase(inside)
+    return inside
 
 
 def match(U: np.ndarray, V: np.ndarray, structure: Structure) -> np.ndarray:
@@ -196,7 +205,7 @@ def _of_one_sign(walk: Walk) -> list[Callable[[], State]]:
     Q = walk.spectrum.factors(rank)[side]
     p = positive_combination(Q)
     if p is not None:
-        lifted = Q + p[:, None] * np.max(-Q / p[:, None], axis=0).clip(min=0.0)
+        lifted = np.maximum(Q + p[:, None] * np.max(-Q / p[:, None], axis=0).clip(min=0.0), 0)  # rounding
         return [partial(_with_one, walk, lifted, side)]
     turned = (rotate(Q, Q[:0], Turning(start), walk.rng, walk.monitor.out_of_time) for start in ROTATION_STARTS)
     return [partial(_with_one, walk, np.maximum(Q @ turn.R, 0), side) for turn in turned]
@@ -213,20 +222,29 @@ def _with_one(walk: Walk, F: np.ndarray, side: int) -> State:
 def positive_combination(Q: np.ndarray) -> np.ndarray | None:
     """A vector p = Q y that is positive wherever Q has a row, or None if none was found.
 
-    By Newton's method on  1/2 ||max(0, 1 - Q y)||²,  for rows of length 1; the columns of Q are orthogonal.
+    By Newton's method on  1/2 ||max(0, 1 - Q y)||²,  for rows of length 1; the columns of Q are orthogonal. Full steps
+    alone would go in circles: a step is halved until it gains something.
     """
     lengths = np.linalg.norm(Q, axis=1)
     rows = Q[lengths > 0].astype(np.float64) / lengths[lengths > 0, None]
-    y = np.zeros(Q.shape[1])
+    y, lacking = np.zeros(Q.shape[1]), np.ones(len(rows))
     for _ in range(NEWTON):
-        lacking = 1.0 - rows @ y
-        short = rows[lacking > 0]
-        if not len(short):
+        if (lacking < ENOUGH).all():
             p = np.ones(len(Q))  # any number will do where Q has no row
             p[lengths > 0] = Q[lengths > 0].astype(np.float64) @ y
             return p.astype(Q.dtype)
-        y = np.linalg.lstsq(short.T @ short + 1e-12 * np.eye(len(y)), short.sum(axis=0), rcond=None)[0]
+        short = rows[lacking > 0]
+        slope = short.T @ lacking[lacking > 0]
+        step = np.linalg.lstsq(short.T @ short, slope, rcond=None)[0]
+        share, before, along = 1.0, _shortage(lacking), rows @ step
+        while share > LEAST and _shortage(lacking - share * along) > before - GAIN * share * float(slope @ step):
+            share /= 2.0
+        y, lacking = y + share * step, lacking - share * along
     return None
+
+
+def _shortage(lacking: np.ndarray) -> float:
+    return 0.5 * float(np.square(np.maximum(lacking, 0.0)).sum())
 
 
 def _only_fixed(problem: Problem) -> State:
@@ -251,18 +269,19 @@ def _trial(walk: Walk, starts: int) -> int:
     return int(min(max(affordable, TRIAL), LONG_TRIAL))
 
 
-def _race(walk: Walk, starts: Sequence[Callable[[], State]]) -> State:
-    """The start with the smallest objective after a trial; a single one needs none."""
-    best: tuple[float, State] | None = None
+def _race(walk: Walk, starts: Sequence[Callable[[], State]]) -> tuple[State, list[float]]:
+    """The start with the smallest objective after a trial, and the errors of its trial; a single one needs none."""
+    best: tuple[float, State, list[float]] | None = None
     stage = Stage("trial", _trial(walk, len(starts)))
     for start in starts:
-        state = start()
+        state, monitor = start(), walk.monitor.within(walk.problem)
         if len(starts) > 1:
-            run_stage(state, ExtrapolatedHALS(), walk.monitor.within(walk.problem), stage)
+            run_stage(state, ExtrapolatedHALS(), monitor, stage)
         value = state.objective()
         if best is None or value < best[0]:
-            best = value, state
+            errors = [row.error / monitor.unit for row in monitor.trace]
+            best = value, state, [*errors, state.error()] if errors and not walk.problem.penalty else []
         if walk.monitor.out_of_time():
             break
     assert best is not None
-    return best[1]
+    return best[1:]

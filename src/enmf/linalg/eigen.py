@@ -21,11 +21,15 @@ from enmf.parallel import lapack, matmul
 WHOLE = 1500  # rows up to which all eigenvalues are computed: a second or two
 
 
+def decomposes(X: Matrix, rank: int) -> bool:
+    """Whether X is small enough for all its eigenvalues."""
+    return X.shape[0] <= max(WHOLE, 2 * rank)
+
+
 def positive_part(X: Matrix, rank: int, rng: np.random.Generator) -> Spectrum:
     """The leading positive eigenpairs of a symmetric X as a spectrum with U = V; others are zero."""
-    n = X.shape[0]
     whole = X.squared_norm()
-    if n <= max(WHOLE, 2 * rank):
+    if decomposes(X, rank):
         raw = X.raw()
         values, Q = lapack(np.linalg.eigh, (raw.toarray() if sp.issparse(raw) else raw).astype(np.float64))
         values, Q = np.maximum(values[::-1], 0.0), Q[:, ::-1]

@@ -66,7 +66,7 @@ def descend(walk: Walk) -> None:
     rows, columns = state.halves
     best, began = Best(), prospect.iteration
     if began > 0:  # the same pair is measured again
-        if monitor.trace[-1] is prospect.row:
+        if prospect.row is not None and monitor.trace[-1] is prospect.row:
             monitor.trace.pop()
         prospect.lowest.pop()
     bursts = bursts_of(state, method, monitor)

@@ -90,6 +90,12 @@ class Walk:
         self.begin_at(rough.state.U, rough.state.V)
         self.prospect = rough.prospect
 
+    def go_on_after(self, errors: list[float]) -> None:
+        """Let the prospect of the coming descent count the errors of a trial that led to this state: what is a pause
+        in a long descent looks like the end of one that has just begun."""
+        self.prospect.add(errors)
+        self.max_iter += self.prospect.iteration
+
     def take(self, other: Walk) -> None:
         """Replace the result by that of another walk through the same problem."""
         self._state, self.status, self.rotation = other._state, other.status, other.rotation
