@@ -18,7 +18,7 @@ from enmf.problem.validation.structure import Known
 
 PAGE = Path(__file__).with_name("structure.md")
 FROM, TO = "<!-- made by docs/refused.py -->", "<!-- end -->"
-OTHER = ("blocks", "missing", "other losses", "itakura-saito", "penalty", "checkpoint")
+OTHER = ("blocks", "batches", "missing", "other losses", "itakura-saito", "penalty", "checkpoint")
 WORDS = [word.name for word in fields(Known) if word.name in {word for word, _ in REFUSED}]  # as in factorize
 
 

@@ -601,11 +601,67 @@ def test_the_table_has_every_word_method_and_reason(refused):
         ({"symmetric": True, "init": (np.eye(12, 2), np.ones((12, 2)))}, "equal factors"),
         ({"symmetric": True, "scale": "sum"}, "U and V would differ"),
         ({"nonnegative": "U", "scale": "sum"}, "may be negative is no size"),
+        ({"fixed": np.full((1, 12), 1e200)}, "too large or too small for X, the first is row 0"),
+        ({"fixed": np.full((1, 12), 1e-200)}, "too large or too small for X"),
+        ({"fixed": np.full((1, 12), 1e60), "dtype": np.float32}, "too large or too small for X"),
+        ({"row_weights": np.logspace(-300, 300, 12)}, "row_weights are too far apart"),
+        ({"column_weights": np.logspace(-1, 1, 12), "loss": 0.01}, "column_weights are too far apart"),
+        ({"row_weights": np.full(12, 5e-324)}, "entries of the weighted X are too small"),
+        ({"guide_weight": 2.0}, "give guide, too"),
+        ({"support_V": np.arange(24).reshape(12, 2) > 1, "loss": "kullback-leibler"}, "belong to no component"),
+        ({"fixed": np.eye(12)[:2], "loss": "itakura-saito"}, "because of fixed, 120 positive entries"),
+        ({"support_U": np.eye(12, 2) > 0, "loss": 0.5}, "the first at row 2, column 0, belong to no component"),
     ],
 )
 def test_bad_words_are_refused_by_one_sentence(options, message):
     with pytest.raises((ValueError, TypeError), match=message):
         attempt(SQUARE, "enmf", **options)
+
+
+def test_a_loss_may_be_infinite_elsewhere_than_where_x_is_zero():
+    """Components of two blocks, and zeros between them; squares and beta > 1 are finite everywhere."""
+    blocks = np.kron(np.eye(2), np.ones((3, 4)))
+    supports = {"support_U": blocks[:, ::4] > 0, "support_V": blocks[::3].T > 0}
+    for store in (np.asarray, sp.csr_array):
+        result = enmf.factorize(store(blocks), 2, loss="kullback-leibler", **supports)
+        np.testing.assert_allclose(result.U @ result.V.T, blocks, atol=1e-6)
+        supports["support_V"][0, 0] = False
+        with pytest.raises(ValueError, match="3 positive entries of X, the first at row 0, column 0"):
+            enmf.factorize(store(blocks), 2, loss="kullback-leibler", **supports)
+        assert np.isfinite(enmf.factorize(store(blocks), 2, loss=1.5, **supports).error)
+        supports["support_V"][0, 0] = True
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_words_that_mean_nothing_elsewhere_are_refused_there(word):
+    """Batches of rows, missing entries: they would be ignored, or called unknown."""
+    if word not in ("support_U", "support_V", "row_weights"):
+        for learn in ("partial_fit", "fit_stream"):
+            with pytest.raises(ValueError, match=f"{word} cannot be combined with batches of rows"):
+                getattr(enmf.ENMF(2, **{word: WORDS[word]}), learn)([SQUARE] if learn == "fit_stream" else SQUARE)
+    with pytest.raises(ValueError, match=f"{word} cannot be combined with missing entries"):
+        enmf.complete(np.where(SQUARE.mean() < SQUARE, np.nan, SQUARE), 2, **{word: WORDS[word]})
+    if word in ("negative", "nonnegative"):
+        for masked in ({"mask": SQUARE > 1}, {"weights": SQUARE}, {"ridge": 0.1}):
+            with pytest.raises(ValueError, match=f"{word} cannot be combined with missing entries"):
+                enmf.certify(SQUARE, np.ones((12, 2)), np.ones((12, 2)), **masked, **{word: WORDS[word]})
+
+
+def test_tables_are_certified_as_they_are_factorized():
+    X = low_rank_noisy(40, 12)
+    tables, weights = [X[:15], sp.csr_array(X[15:])], [1.0, 3.0]
+    result = enmf.factorize(tables, 2, row_weights=weights, random_state=0)
+    again = enmf.certify(tables, result.U, result.V, row_weights=weights)
+    assert (again.error, again.kkt) == pytest.approx((result.error, result.certificate.kkt), rel=1e-6)
+    with pytest.raises(ValueError, match="X is a list of tables"):
+        enmf.certify(tables, result.U, result.V, ridge=0.1)
+
+
+def test_an_x_that_is_all_negative_has_zero_factors_without_a_warning_of_numpy():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        with pytest.warns(UserWarning, match="all components are zero"):
+            assert not enmf.factorize(-SQUARE, 2, negative="keep", random_state=0).U.any()
 
 
 def test_a_matrix_that_is_not_symmetric_and_tables_that_do_not_fit_are_refused():

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from enmf import parallel
 from enmf.certificate.certificate import Certificate, make_certificate
 from enmf.certificate.words import TOL
 from enmf.linalg.bound import sharpen
 from enmf.linalg.eigen import positive_part
 from enmf.linalg.svd import bounded
+from enmf.matrix.stacked import holds_tables
 from enmf.problem.problem import Problem
+from enmf.problem.refusals import refuse
 from enmf.problem.state import State
-from enmf.problem.validation.arrays import check_problem
+from enmf.problem.validation.arrays import check_problem, check_tables
 from enmf.problem.validation.factors import check_columns, check_factors, with_ridge
 from enmf.problem.validation.losses import with_loss
 from enmf.problem.validation.masks import check_masked_or_complete
@@ -49,6 +53,7 @@ def certify(
     ----------
     X : array-like or scipy sparse matrix of shape (n, m)
         NaN in a dense X mark missing entries; a sparse X is complete unless stated otherwise, as for `enmf.factorize`.
+        Or a list of tables, as for `enmf.factorize`.
     U, V : array-like of shape (n, r) and (m, r)
         For scikit-learn's W and H: U = W, V = H.T.
     loss : {"frobenius", "kullback-leibler", "itakura-saito"} or float
@@ -84,7 +89,14 @@ def certify(
     check_number("tol", tol, low=0.0)
     factor = check_choice("fixed", fixed, ["U", "V"]) if isinstance(fixed, str) else None
     known = Known.of({**locals(), "fixed": None if factor else fixed})
-    if known.keeps_negative:
+    masked = any(one is not None for one in (missing, mask, weights)) or bool(np.any(np.asarray(ridge) != 0.0))
+    if masked and holds_tables(X):
+        raise ValueError("missing, mask, weights and ridge are for one matrix, and X is a list of tables: stack them")
+    if masked and known.keeps_negative:
+        refuse(known.words(), ["missing"])
+    if holds_tables(X):
+        problem = with_loss(check_tables(X, negative=known.keeps_negative), loss)
+    elif known.keeps_negative:
         problem = with_loss(check_problem(X, negative=True), loss)
     else:
         problem = with_loss(check_masked_or_complete(X, missing, mask, weights, ridge), loss)

@@ -153,6 +153,8 @@ def _sort_options(catalogue: Catalogue, request: Request) -> tuple[Any, Method, 
     try:
         return catalogue.options(**exterior), replace(catalogue.descents[name], **options), weights
     except TypeError:
+        if catalogue is COMPLETION:
+            refuse([word.name for word in fields(Known) if word.name in options], ["missing"])
         known = sorted(of_exterior | {"descent", *FURTHER} | (set(WEIGHTS) if catalogue.penalties else set()))
         raise TypeError(
             f"unknown option {', '.join(map(repr, options))} for method {request.method!r} with descent {name!r}; "

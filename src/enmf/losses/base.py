@@ -37,6 +37,7 @@ class Loss(ABC):
 
     name: ClassVar[str]
     bounded: ClassVar[bool] = False  # a bound over all factorizations is known, for complete X
+    rising: ClassVar[bool] = False  # infinite where the model is zero and X is not
     bursts: ClassVar[bool] = False  # `enmf.run.bursts` knows it
     shares_products: ClassVar[bool] = False  # measuring takes the products that the next step begins with
     settles: ClassVar[bool] = False  # without a tolerance, runs end when going on promises little; else at TOL

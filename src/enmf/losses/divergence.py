@@ -54,6 +54,10 @@ class Divergence(Loss):
     sure = 1e-5  # after it, no descent that was looked at gained 0.002 % of its loss
 
     @cached_property
+    def rising(self) -> bool:  # type: ignore[override]
+        return self.beta <= 1.0
+
+    @cached_property
     def name(self) -> str:  # type: ignore[override]
         return {1.0: "kullback-leibler", 0.0: "itakura-saito"}.get(self.beta, f"beta={self.beta:g}")
 

@@ -14,6 +14,7 @@ AT_ONCE = "its steps change all entries of a factor at once"
 ENTRIES = "its steps know nothing of entries that must stay"
 BLOCKS = "it needs X in this process; load it"
 MISSING = "it is not made for missing entries or weights of single entries"
+BATCHES = "a stream learns nonnegative components by squares and nothing else; use fit on all rows"
 RESUMED = "a checkpoint does not say what was known"
 PENALIZED = "a penalty refers to nonnegative factors in the unit of X"
 OTHER_LOSS = "only squares are defined there"
@@ -27,12 +28,13 @@ THINGS = {
     "another method": "a method other than 'enmf' with its own descent",
     "blocks": "an X that is read in blocks",
     "missing": "missing entries",
+    "batches": "batches of rows",
     "penalty": "a penalty",
     "checkpoint": "checkpoint",
     "other losses": "another loss than 'frobenius'",
     "itakura-saito": "the loss 'itakura-saito'",
 }
-_WHERE = {"blocks": BLOCKS, "missing": MISSING}
+_WHERE = {"blocks": BLOCKS, "missing": MISSING, "batches": BATCHES}
 _METHODS = {"normal equations": AT_ONCE, "single entries": ENTRIES}
 _SWEEPS = {need: AT_ONCE for need in NEEDS if need not in ("half-step", "all rows")}
 _LAYERS = {**_WHERE, **_SWEEPS, "checkpoint": RESUMED, "other losses": OTHER_LOSS}
@@ -53,7 +55,7 @@ _BY_WORD: dict[str, dict[str, str]] = {
         "fixed": "known components are nonnegative, and so are the others",
         "symmetric": SYMMETRIC,
     },
-    "negative": {"blocks": BLOCKS, "terms": "multiplication needs X >= 0", "other losses": OTHER_LOSS},
+    "negative": {**_WHERE, "terms": "multiplication needs X >= 0", "other losses": OTHER_LOSS},
     "symmetric": {**_SIGNS, "another method": "its steps would make the factors differ"},
 }
 _BY_WORD["column_weights"] = _BY_WORD["row_weights"]

@@ -21,6 +21,7 @@ from enmf import parallel
 from enmf.api import registry
 from enmf.api.request import solve
 from enmf.problem.problem import Problem
+from enmf.problem.refusals import refuse
 from enmf.problem.state import State, best_pair, best_U
 from enmf.problem.validation.arrays import check_problem
 from enmf.problem.validation.convert import names_in
@@ -269,6 +270,7 @@ class ENMF(Factorizer):
         (1797, True)
         """
         self._validate_params()
+        refuse(self._known().words(), ["batches"])
         columns = check_problem(X).X.shape[1]
         first = not hasattr(self, "_stream")
         stream: Stream = self._new_stream(columns) if first else self._stream
@@ -282,6 +284,7 @@ class ENMF(Factorizer):
     def fit_stream(self, batches: Any, passes: int = 2) -> ENMF:
         """Learn from all batches, in one or more passes, see `enmf.Stream.fit_stream`."""
         self._validate_params()
+        refuse(self._known().words(), ["batches"])
         read = readings(batches, passes)
         first = next(read(), None) if passes > 1 or not hasattr(batches, "__next__") else None
         if first is not None:

@@ -1,4 +1,4 @@
-"""random: |Gaussian| entries, scaled so that U Vᵀ has the mean of X.
+"""random: |Gaussian| entries, scaled so that U Vᵀ has the mean of X, or its root mean square if X has both signs.
 
 With missing entries: V uniform and U constant, at the mean of the observed entries.
 """
@@ -15,7 +15,8 @@ from enmf.matrix.base import Matrix
 def random(X: Matrix, rank: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     n, m = X.shape
     # E|g| = sqrt(2/pi), so an entry of U Vᵀ has mean rank * scale² * 2/pi
-    scale = np.sqrt(X.mean() * np.pi / (2.0 * rank))
+    size = np.sqrt(X.squared_norm() / (n * m)) if X.signed else X.mean()
+    scale = np.sqrt(size * np.pi / (2.0 * rank))
     U, V = (np.abs(rng.standard_normal((k, rank))) * scale for k in (n, m))
     return np.asfortranarray(U, dtype=X.dtype), np.asfortranarray(V, dtype=X.dtype)
 

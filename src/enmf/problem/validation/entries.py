@@ -44,14 +44,14 @@ def checked_entries(array: Any, advice: str | None = None, negative: bool = Fals
     return (array if scale == 1.0 else _divided(array, scale)), scale
 
 
-def within_range(X: _M, scale: float) -> _M:
+def within_range(X: _M, scale: float, name: str = "X") -> _M:
     """X itself; an error if ||X||², in the user's units, overflows or underflows."""
     norm = math.sqrt(X.squared_norm())
     size = math.log10(norm) + math.log10(scale) if norm > 0 else 0.0
     if not math.log10(SQUARES[0]) <= size <= math.log10(SQUARES[1]):
         raise ValueError(
-            f"the entries of X are too {'large' if size > 0 else 'small'}: ||X|| is about 1e{size:+.0f}, and its "
-            f"square leaves the range of double precision. Divide X by {scale:.0e} first"
+            f"the entries of {name} are too {'large' if size > 0 else 'small'}: its norm is about 1e{size:+.0f}, and "
+            f"the square of that leaves the range of double precision. Divide X by {scale:.0e} first"
         )
     return X
 

@@ -25,6 +25,8 @@ def with_layers(problem: Problem, rank: int, known: Known) -> Problem:
     words = [word for word in ("smooth", "total_variation", "guide") if getattr(known, word)]
     if known.grid is not None and not {"smooth", "total_variation"} & {*words}:
         raise ValueError("grid says where features have neighbours: give smooth or total_variation, too")
+    if known.guide_weight != 1.0 and not known.guide:
+        raise ValueError("guide_weight says how much a guide weighs: give guide, too")
     for name in ("smooth", "total_variation", "guide_weight"):
         check_number(name, getattr(known, name), low=0.0, finite=True, optional=True)
     if not words:

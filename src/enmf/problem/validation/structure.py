@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from enmf.matrix.factor import row_blocks
 from enmf.problem.problem import Problem
 from enmf.problem.refusals import refuse
 from enmf.problem.structure import Side, Structure
 from enmf.problem.validation.convert import canonical, unmasked
-from enmf.problem.validation.entries import within_range
+from enmf.problem.validation.entries import SAFE_RANGE, within_range
 from enmf.problem.validation.factors import as_numbers, check_factor
 from enmf.problem.validation.numbers import check_choice, check_flag
 
@@ -77,6 +78,8 @@ def with_structure(problem: Problem, rank: int, known: Known = NOTHING_KNOWN) ->
     ]
     if given is not None and zeros[1] is not None:
         _agree(given, zeros[1])
+    if problem.loss.rising:
+        _check_reached(problem, zeros, V, rank, words)
     check_flag("symmetric", known.symmetric)
     if known.symmetric:
         _check_symmetric(problem)
@@ -150,13 +153,14 @@ def _fixed(H: Any, problem: Problem, rank: int) -> tuple[np.ndarray | None, np.n
     """The fixed columns of V in the units of the problem, and as they were given."""
     if H is None:
         return None, None
-    X, H = problem.X, as_numbers(H, "fixed")
+    X, H = problem.X, as_numbers(H, "fixed").astype(np.float64)
     if H.ndim != 2 or H.shape[1] != X.shape[1] or not 1 <= len(H) <= rank:
         raise ValueError(
             f"fixed must have shape (k, {X.shape[1]}): up to {rank} known components in rows, one number for each "
             f"column of X; got {H.shape}"
             + (". Pass fixed.T" if H.ndim == 2 and H.shape[0] == X.shape[1] and H.shape[1] <= rank else "")
         )
+    _check_sizes(H, problem)
     given = H.T.astype(X.dtype, order="F")
     V = problem.structure.own(check_factor(given, "fixed", X, 1, len(H), problem.scale), 1)
     empty = ~V.any(axis=0)
@@ -165,6 +169,50 @@ def _fixed(H: Any, problem: Problem, rank: int) -> tuple[np.ndarray | None, np.n
             f"fixed has {int(empty.sum())} components that are zero, the first is row {int(empty.argmax())}"
         )
     return V, given
+
+
+def _check_sizes(H: np.ndarray, problem: Problem) -> None:
+    """Refuse fixed components whose squares, or those of their U, would leave the range of numbers."""
+    X, (low, high) = problem.X, SAFE_RANGE[problem.X.dtype]
+    typical = (X.squared_norm() / (X.shape[0] * X.shape[1])) ** 0.25 or 1.0
+    sizes = H.max(axis=1) / math.sqrt(problem.scale) / typical
+    wrong = (sizes > 0) & np.isfinite(sizes) & ((sizes < low) | (sizes > high))
+    if wrong.any():
+        first = int(wrong.argmax())
+        raise ValueError(
+            f"fixed has {int(wrong.sum())} components that are too large or too small for X, the first is row {first} "
+            f"with a largest entry of {H[first].max():.0e}. Multiply them by a number that brings them near "
+            f"{typical * math.sqrt(problem.scale):.0e}: U takes it up"
+        )
+
+
+def _check_reached(
+    problem: Problem, zeros: list[np.ndarray | None], V: np.ndarray | None, rank: int, words: list[str]
+) -> None:
+    """Refuse an X that is positive where no component can be, for a loss that is infinite there."""
+    X = problem.X
+    free = [np.ones((length, rank), np.float32) if no is None else ~no for length, no in zip(X.shape, zeros)]
+    if V is not None:
+        free[1] = free[1] * np.pad(V > 0, ((0, 0), (0, rank - V.shape[1])), constant_values=True)
+    if (free[0].all(axis=0) & free[1].all(axis=0)).any():
+        return
+    left, right = (np.asarray(F, np.float32) for F in free)
+    raw, count, place = X.raw(), 0, (0, 0)
+    raw = sp.csr_array(raw) if sp.issparse(raw) else raw
+    for rows in row_blocks(*X.shape):
+        block = raw[rows].toarray() if sp.issparse(raw) else raw[rows]
+        wrong = (block > 0) & (left[rows] @ right.T == 0)
+        if count == 0 and wrong.any():
+            i, j = np.unravel_index(wrong.argmax(), wrong.shape)
+            place = rows.start + int(i), int(j)
+        count += int(np.count_nonzero(wrong))
+    if count:
+        why = " and ".join(word for word in words if word in ("fixed", "support_U", "support_V"))
+        raise ValueError(
+            f"the loss {problem.loss.name!r} is infinite where X is positive and the model is zero: because of {why}, "
+            f"{count} positive entries of X, the first at row {place[0]}, column {place[1]}, belong to no component. "
+            "Allow one there, leave these rows or columns out, or use 'frobenius'"
+        )
 
 
 def _zeros(support: Any, name: str, length: int, rank: int) -> np.ndarray | None:
@@ -213,17 +261,30 @@ def _weighted(problem: Problem, known: Known) -> Problem:
     given = _joined(known.row_weights, "row_weights", problem.structure.tables), known.column_weights
     if all(weights is None for weights in given):
         return problem
-    X, degree = problem.X, problem.loss.degree
+    X = problem.X
     scales, unit = [], 1.0
     for side, (name, weights) in enumerate(zip(("row_weights", "column_weights"), given)):
-        scale = None if weights is None else check_weights(weights, name, X.shape[side]) ** (1.0 / degree)
+        scale = None if weights is None else _scale(check_weights(weights, name, X.shape[side]), name, problem)
         scales.append(scale)
         unit *= 1.0 if scale is None else _size(scale)
     moderate = [None if scale is None else scale / _size(scale) for scale in scales]
-    signed, X = X.signed, within_range(X.scaled(*moderate), problem.scale * unit)
+    signed, X = X.signed, within_range(X.scaled(*moderate), problem.scale * unit, "the weighted X")
     X.signed = signed
     structure = replace(problem.structure, scales=(scales[0], scales[1]))
     return replace(problem, X=X, structure=structure, units=replace(problem.units, scale=problem.scale * unit))
+
+
+def _scale(weights: np.ndarray, name: str, problem: Problem) -> np.ndarray:
+    """What X is multiplied by, w^(1/d); numbers that are too far apart would leave X no digits."""
+    with np.errstate(over="ignore", under="ignore"):
+        scale = weights ** (1.0 / problem.loss.degree)
+    low, high = SAFE_RANGE[problem.X.dtype]
+    if not scale.max() * low <= scale.min() * high or scale.max() == np.inf:
+        raise ValueError(
+            f"{name} are too far apart: they act by scaling X, for this loss by numbers from {scale.min():.0e} to "
+            f"{scale.max():.0e}, which leaves the range of {problem.X.dtype}"
+        )
+    return scale
 
 
 def _size(scale: np.ndarray) -> float:
