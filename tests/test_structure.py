@@ -506,7 +506,17 @@ def stored(kind, X):
 
         file = h5py.File("structure", "w", driver="core", backing_store=False)
         return file.create_dataset("X", data=X, chunks=(4, 12))
-    return {"dense": np.asarray, "sparse": sp.csr_array, "tables": lambda X: [X[:5], sp.csr_array(X[5:])]}[kind](X)
+    makers = {
+        "dense": np.asarray,
+        "sparse": sp.csr_array,
+        "single": np.float32,
+        "sparse single": lambda X: sp.csr_array(X.astype(np.float32)),
+        "integers": lambda X: np.round(8 * X).astype(int),
+        "tables": lambda X: [X[:5], sp.csr_array(X[5:])],
+        "tables in single": lambda X: [X[:5].astype(np.float32), X[5:].astype(np.float32)],
+        "masked": lambda X: np.ma.masked_greater(X, X.mean()),
+    }
+    return makers[kind](X)
 
 
 def attempt(X, method, **options):
@@ -516,7 +526,28 @@ def attempt(X, method, **options):
         return enmf.factorize(X, 2, method, max_iter=2, random_state=0, **options)
 
 
-@pytest.mark.parametrize("kind", ["dense", "sparse", "tables", "blocks"])
+def check_obeyed(result, word):
+    """What is known is obeyed, whatever the method, after few iterations."""
+    U, V = result.U, result.V
+    assert np.isfinite(U).all()
+    assert np.isfinite(V).all()
+    assert np.isfinite([result.error, result.certificate.kkt]).all()
+    assert word == "nonnegative" or U.min() >= 0
+    assert V.min() >= 0
+    if word == "fixed":
+        assert (V[:, :1] == WORDS["fixed"].T).all()
+    if word.startswith("support"):
+        assert not (U if word == "support_U" else V)[~WORDS[word]].any()
+    if word == "symmetric":
+        assert (U == V).all()
+    if word == "simplex":
+        np.testing.assert_allclose(U.sum(axis=1), 1, rtol=1e-5)
+
+
+STORAGE = ["dense", "sparse", "single", "sparse single", "integers", "tables", "tables in single", "masked", "blocks"]
+
+
+@pytest.mark.parametrize("kind", STORAGE)
 @pytest.mark.parametrize("word", WORDS)
 def test_every_combination_works_or_is_refused_by_the_table(word, kind):
     """Structure x method x storage x loss."""
@@ -529,12 +560,14 @@ def test_every_combination_works_or_is_refused_by_the_table(word, kind):
             needs |= {"another method"} if method in DESCENTS else set()
             needs |= {"blocks"} if kind == "blocks" else set()
             refused = any((word, thing) in REFUSED for thing in needs | things)
-            if refused:
+            if kind == "masked":
+                with pytest.raises(ValueError, match="is a masked array"):
+                    attempt(X, method, loss=loss, **{word: WORDS[word]})
+            elif refused:
                 with pytest.raises(ValueError, match=r"cannot be combined|blocks|negative|needs"):
                     attempt(X, method, loss=loss, **{word: WORDS[word]})
             elif kind != "blocks":
-                result = attempt(X, method, loss=loss, **{word: WORDS[word]})
-                assert np.isfinite(result.error)
+                check_obeyed(attempt(X, method, loss=loss, **{word: WORDS[word]}), word)
 
 
 @pytest.mark.parametrize(("one", "two"), list(itertools.combinations(WORDS, 2)))
@@ -608,6 +641,10 @@ def test_the_table_has_every_word_method_and_reason(refused):
         ({"column_weights": np.logspace(-1, 1, 12), "loss": 0.01}, "column_weights are too far apart"),
         ({"row_weights": np.full(12, 5e-324)}, "entries of the weighted X are too small"),
         ({"guide_weight": 2.0}, "give guide, too"),
+        (
+            {"fixed": np.ones((1, 12)), "descent": "anls-bpp"},
+            "fixed cannot be combined with method 'anls-bpp': its steps",
+        ),
         ({"support_V": np.arange(24).reshape(12, 2) > 1, "loss": "kullback-leibler"}, "belong to no component"),
         ({"fixed": np.eye(12)[:2], "loss": "itakura-saito"}, "because of fixed, 120 positive entries"),
         ({"support_U": np.eye(12, 2) > 0, "loss": 0.5}, "the first at row 2, column 0, belong to no component"),

@@ -111,7 +111,7 @@ def _refuse(request: Request, method: Method, weights: dict[str, float]) -> None
         things |= {"penalty"} if any(weights.values()) else set()
         things |= {"checkpoint"} if request.checkpoint is not None else set()
         things |= {"another method"} if request.method != FACTORIZATION.own or "descent" in request.options else set()
-        refuse(words, things)
+        refuse(words, things, request.options.get("descent", request.method))
 
 
 def _stopping(request: Request, problem: Problem) -> Stopping:

@@ -79,11 +79,14 @@ REFUSED = {(word, thing): reason for word, things in _BY_WORD.items() for thing,
 REFUSED["symmetric", "terms"] = REFUSED["symmetric", "another method"]
 
 
-def refuse(words: Iterable[str], things: Iterable[str]) -> None:
-    """Refuse the first of these words that does not go with one of these things, or with another word."""
+def refuse(words: Iterable[str], things: Iterable[str], method: str | None = None) -> None:
+    """Refuse the first of these words that does not go with one of these things, or with another word; what it is of
+    the `method` that it does not go with, the reason says."""
     words = list(words)
     for word in words:
         for thing in (*sorted(things), *words):
             reason = REFUSED.get((word, thing))
             if reason is not None:
-                raise ValueError(f"{word} cannot be combined with {THINGS.get(thing, thing)}: {reason}")
+                named = method is not None and (thing in NEEDS or thing == "another method")
+                what = f"method {method!r}" if named else THINGS.get(thing, thing)
+                raise ValueError(f"{word} cannot be combined with {what}: {reason}")

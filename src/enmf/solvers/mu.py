@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from enmf.matrix.factor import by_rows, inner
-from enmf.problem.state import State
+from enmf.problem.state import Half, State
 from enmf.run.method import Method
 
 
@@ -43,7 +43,13 @@ class MultiplicativeUpdates(Method):
 
     def step(self, state: State, memory: Any, objective: float) -> None:
         for half in state.halves:
-            half.replace(_update(half.F, *half.loss.terms(half), half.loss.exponent, self.drop, half.F.mean()))
+            half.replace(self._updated(half))
+
+    def _updated(self, half: Half) -> Any:
+        new = _update(half.F, *half.loss.terms(half), half.loss.exponent, self.drop, half.F.mean())
+        if half.known is not None and half.known.zeros is not None:
+            new[half.known.zeros] = 0  # zeros that would like to grow
+        return new
 
 
 @dataclass
@@ -87,7 +93,7 @@ class ExtrapolatedUpdates(MultiplicativeUpdates):
                 alpha = most / size
             if alpha > 0.0:
                 half.replace(_grown(half.F, change, alpha))
-            half.replace(_update(half.F, *half.loss.terms(half), half.loss.exponent, self.drop, half.F.mean()))
+            half.replace(self._updated(half))
         memory.old = pair
 
 
