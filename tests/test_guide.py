@@ -109,7 +109,7 @@ def test_the_report_tells(tmp_path):
         ({"guide": [[0], [1], [2]]}, "guide has 3 sets of features for 2 components"),
         ({"guide": [[0]], "guide_weight": -1.0}, "guide_weight must be at least 0"),
         ({"guide": [[0]], "loss": "kullback-leibler"}, "guide cannot be combined with another loss than 'frobenius'"),
-        ({"guide": [[0]], "method": "anls-bpp"}, "guide cannot be combined with a method that needs one Gram matrix"),
+        ({"guide": [[0]], "method": "anls-bpp"}, "guide cannot be combined with method .anls-bpp."),
         ({"guide": [[0]], "fixed": np.ones((1, 6))}, "guide cannot be combined with fixed: its half-steps"),
     ],
 )

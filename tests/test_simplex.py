@@ -149,7 +149,7 @@ def test_single_precision_exact_u_and_no_data():
         ({"scale": "sum"}, "scale='sum' cannot be combined with a penalty or simplex"),
         ({"l2_U": 1.0}, "simplex cannot be combined with a penalty: the sums decide on the size"),
         ({"loss": "kullback-leibler"}, "simplex cannot be combined with another loss than 'frobenius'"),
-        ({"method": "mu"}, "simplex cannot be combined with a method that needs"),
+        ({"method": "mu"}, "simplex cannot be combined with method"),
     ],
 )
 def test_what_is_refused(known, message):

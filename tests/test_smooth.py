@@ -183,7 +183,7 @@ def test_single_precision_and_exact_u():
         ({"grid": (2, 3)}, "grid says where features have neighbours: give smooth or total_variation"),
         ({"smooth": 1.0, "grid": (2, 4)}, r"grid \(2, 4\) has 8 cells, X has 6 columns"),
         ({"smooth": 1.0, "loss": "kullback-leibler"}, "smooth cannot be combined with another loss than 'frobenius'"),
-        ({"smooth": 1.0, "method": "mu"}, "smooth cannot be combined with a method that needs the positive"),
+        ({"smooth": 1.0, "method": "mu"}, "smooth cannot be combined with method .mu."),
     ],
 )
 def test_what_is_refused(known, message):
