@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 STARTS = ("spread", "identity", "random", "random")
 FEW = 2  # of them for a large X: on graphs they end within 0.1 %
 TURNS, TRIAL = 20, 15  # iterations of a rotation, and steps on the low-rank matrix; five times as many for a small X
-# ||U - V|| / ||U|| of a start without symmetry up to which U and V mean the same components: 0.004 to 0.33 on kernels, the
-# network and its like, 0.9 to 1.4 on graphs with two sides
+# ||U - V|| / ||U|| of a start without symmetry up to which U and V mean the same components: it is 0.004 to 0.33 on
+# kernels and on networks of groups, 0.9 to 1.4 on graphs with two sides
 APART = 0.6
 
 
