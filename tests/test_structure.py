@@ -174,6 +174,31 @@ def test_structure_follows_permutations_scales_and_start():
     assert not named.V[~support].any()
 
 
+@pytest.mark.parametrize("word", ["fixed", "support_U", "support_V", "weights"])
+def test_what_is_known_is_permuted_and_transposed_with_x(word):
+    (U, V), rng = planted(1), RNG(1)
+    X = U @ V.T + 0.05 * rng.random((60, 40))
+    w, c, H = rng.uniform(0.2, 5, 60), rng.uniform(0.2, 5, 40), V[:, :2].T
+    known = {
+        "fixed": lambda p, q: {"fixed": H[:, q]},
+        "support_U": lambda p, q: {"support_U": U[p] > 0},
+        "support_V": lambda p, q: {"support_V": V[q] > 0},
+        "weights": lambda p, q: {"row_weights": w[p], "column_weights": c[q]},
+    }[word]
+    across = {"support_U": "support_V", "support_V": "support_U"}
+    across |= {"row_weights": "column_weights", "column_weights": "row_weights"}
+    p, q = rng.permutation(60), rng.permutation(40)
+    base = enmf.factorize(X, RANK, random_state=0, tol=1e-9, **known(np.arange(60), np.arange(40)))
+    model = base.U @ base.V.T
+    turned = enmf.factorize(X[p][:, q], RANK, random_state=0, tol=1e-9, **known(p, q))
+    np.testing.assert_allclose(turned.U @ turned.V.T, model[p][:, q], atol=1e-3 * np.abs(model).max())
+    if word == "fixed":
+        return  # components of the rows cannot be fixed
+    there = {across[name]: of for name, of in known(..., ...).items()}
+    other = enmf.factorize(X.T, RANK, random_state=0, tol=1e-9, **there)
+    np.testing.assert_allclose(other.V @ other.U.T, model, atol=1e-3 * np.abs(model).max())
+
+
 def test_an_x_of_zeros_keeps_its_known_components():
     result = enmf.factorize(np.zeros((6, 5)), 2, fixed=np.ones((1, 5)))
     assert (result.V[:, 0] == 1).all()
@@ -393,6 +418,16 @@ def test_a_large_symmetric_x_begins_at_a_start_without_symmetry_if_its_factors_a
     assert result.error == pytest.approx(small.error, rel=1e-3)
     assert result.certificate.lower_bound <= small.error
     assert (result.U == result.V).all()
+
+
+@pytest.mark.data
+def test_a_network_of_people_is_explained_as_well_by_one_factor_as_by_two(real_data):
+    X = real_data("friends")
+    one = enmf.factorize(X, 30, symmetric=True, random_state=0)
+    two = enmf.factorize(X, 30, random_state=0)
+    assert (one.U == one.V).all()
+    assert one.error <= 1.001 * two.error
+    assert one.n_iter <= 4 * two.n_iter
 
 
 # Several tables -------------------------------------------------------------------------------------------------------
