@@ -308,6 +308,16 @@ def test_a_level_of_all_rows_makes_semi_nmf_of_centred_data_the_svd(side, dtype)
     assert result.n_iter < 10
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_one_signed_factor_beside_known_zeros_is_found(seed):
+    """Adding one vector to all singular vectors would be no start where zeros are known."""
+    _, V = planted(seed)
+    U = RNG(seed).standard_normal((60, RANK))
+    result = enmf.factorize(U @ V.T, RANK, nonnegative="V", support_V=V > 0, random_state=0)
+    assert result.certificate.relative_error < 1e-7
+    assert np.diag(cosines(result.U, U)).min() > 0.999
+
+
 def test_negative_entries_stay_on_request_and_the_message_says_so():
     X = RNG(0).standard_normal((30, 20)) + 0.5
     with pytest.raises(ValueError, match=r"negative='keep'.*nonnegative='V'"):

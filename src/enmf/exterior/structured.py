@@ -203,7 +203,8 @@ def _of_one_sign(walk: Walk) -> list[Callable[[], State]]:
         walk.spectrum = truncated_svd(problem.X, rank, rng=walk.rng)
     walk.monitor.lower_bound = 0.0 if problem.penalty else walk.spectrum.lower_bound(walk.rank)
     Q = walk.spectrum.factors(rank)[side]
-    p = positive_combination(Q)
+    zeros = (problem.structure.U, problem.structure.V)[side].zeros
+    p = positive_combination(Q) if zeros is None else None  # zeros would spoil it
     if p is not None:
         lifted = np.maximum(Q + p[:, None] * np.max(-Q / p[:, None], axis=0).clip(min=0.0), 0)  # rounding
         return [partial(_with_one, walk, lifted, side)]
