@@ -3,6 +3,9 @@
 import os
 import signal
 
+if "PYTEST_XDIST_WORKER" in os.environ:  # workers share the cores; before NumPy is loaded
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import pytest
 
 from enmf import parallel
