@@ -78,6 +78,7 @@ html_title = "enmf"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_favicon = "_static/mark.svg"
+html_context = {"default_mode": "auto"}  # light or dark, as the system has it
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
