@@ -14,7 +14,7 @@ PROVEN = 1e-6  # share of the bound by which the error of a "global_optimum" may
 EXACT = 1e-8  # share of ||X|| up to which the error of a double precision factorization is called exact
 SMALL_ERROR = 0.01  # relative error below which the tolerance shrinks with the error
 
-# what a status means, for people; the exact promises are in the README and in `Certificate`
+# what a status means, for people; the exact promises are in docs/certificate.md and in `Certificate`
 STATUSES = {
     "global_optimum": "The result is proven to be the best possible: no factorization of this rank has an error that "
     "is smaller by more than one part in a million.",
