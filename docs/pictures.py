@@ -28,13 +28,14 @@ def two_parts() -> np.ndarray:
 
 
 def iterates(X: np.ndarray, rank: int, **options) -> tuple[enmf.Result, list]:
-    """The result, and (phase, error, U, V) of every iterate on the way."""
+    """The result, and (phase, error, U, V) of every iterate on the way from one start."""
     seen: list = []
 
     def keep(progress) -> None:
         seen.append((progress.phase, progress.error, progress.U.copy(), progress.V.copy()))
 
-    return enmf.factorize(X, rank, random_state=0, callback=keep, restarts=0, **options), seen
+    one = {"rotation": "spread", "starts": 1, "restarts": 0}
+    return enmf.factorize(X, rank, random_state=0, callback=keep, **one, **options), seen
 
 
 def orthant() -> None:
