@@ -31,10 +31,11 @@ from enmf.matrix.base import Matrix
 from enmf.matrix.drawn import drawn
 from enmf.matrix.factor import fortran
 from enmf.matrix.scaled import ScaledMatrix
+from enmf.matrix.single import copied_in_single
 from enmf.matrix.sweeps import Sweep
 from enmf.problem.problem import FROBENIUS, NO_PENALTY, Penalty, Problem, SidePenalty
 from enmf.problem.state import State
-from enmf.run.loop import Stage, descend, run_stage
+from enmf.run.loop import Stage, descend, descend_in_single, run_stage
 from enmf.run.options import Start
 from enmf.run.trace import Phase as Cost
 from enmf.solvers.hals import ExtrapolatedHALS
@@ -56,6 +57,8 @@ DESCENT = 30  # further steps of the best on the sample
 SAME = 0  # seed of what all runs draw alike: two fits differ only where further starts are tried
 CHEAP = 1e8  # flops of a step that takes some milliseconds: more starts are tried, and on X itself
 RESTARTS = 3  # random starts after a short descent
+IN_SINGLE = 40  # most iterations in single precision: near its end a long descent gains less than that tells apart
+RIDGE = 1e-6  # of the least squares of a lift, relative to the mean of the Gram diagonal
 LIFT, LIFTED = 30, 0.01  # most steps of the longer factor after a trial on a sample; the gain that ends them
 
 
@@ -77,6 +80,9 @@ class BorrowedStart(Start):
         few = problem.penalty or options.rank >= min(problem.X.shape) or not problem.X.complete or not restarts
         return [] if few else [partial(_restart, restarts)]
 
+    def beforehand(self, problem: Problem, options: RunOptions) -> Sequence[Phase]:
+        return [_descend_in_single]
+
     def candidates(self, walk: Walk) -> None:
         """The best of several starts, on X or on a sample of it."""
         walk.monitor.phases.update(dict.fromkeys(("svd", "rotation", "feasibility", "surrogate", "trial"), Cost()))
@@ -87,23 +93,25 @@ class BorrowedStart(Start):
             walk.begin_at(only.U, only.V)
             return
         with walk.monitor.phase("trial"):
-            few = _sample(walk.problem, side, walk.rank, rng)
-        if few is not X and walk.monitor.stopping.target_error is not None and self._suffices(walk):
+            walk.single = _in_single(walk.problem, walk.rank)
+            whole = walk.problem if walk.single is None else replace(walk.problem, X=walk.single)
+            few = replace(whole, X=_sample(whole, side, walk.rank, rng))
+        on_sample = few.X is not whole.X
+        if on_sample and walk.monitor.stopping.target_error is not None and self._suffices(walk, whole):
             return
-        problem = replace(walk.problem, X=few)
-        best = _race(walk, problem, self._starts(walk, problem, rng))
-        if few is X:
+        best = _race(walk, few, self._starts(walk, few, rng))
+        if not on_sample:
             walk.begin_at(best.U, best.V)
             return
-        run_stage(best, ExtrapolatedHALS(), walk.monitor.within(problem), Stage("trial", DESCENT))
-        _lift(walk, best, side)
+        run_stage(best, ExtrapolatedHALS(), walk.monitor.within(few), Stage("trial", DESCENT))
+        _lift(walk, whole, best, side)
 
-    def _suffices(self, walk: Walk) -> bool:
+    def _suffices(self, walk: Walk, whole: Problem) -> bool:
         """Whether a single start and a few steps on X itself reach the target; a sample cannot tell."""
-        target, loss = walk.monitor.stopping.target_error, walk.problem.loss
+        target = walk.monitor.stopping.target_error
         assert target is not None
-        state = self._borrowed(walk, walk.problem, loss.scalings[0])[0]
-        _try(walk, walk.problem, state, (target / walk.monitor.unit) ** 2 / 2.0)
+        state = self._borrowed(walk, whole, whole.loss.scalings[0])[0]
+        _try(walk, whole, state, (target / walk.monitor.unit) ** 2 / 2.0)
         if _arrived(walk, state):
             walk.begin_at(state.U, state.V)
         return _arrived(walk, state)
@@ -111,15 +119,17 @@ class BorrowedStart(Start):
     def _starts(self, walk: Walk, problem: Problem, rng: np.random.Generator) -> Iterator[State]:
         """The candidates, most promising first, each made when it is its turn; two of them where steps are dear."""
         loss, rank = problem.loss, walk.rank
-        cheap = problem.X is not walk.problem.X or loss.step_flops(problem.X, rank) <= CHEAP
+        if _is_whole(walk, problem.X) and loss.step_flops(problem.X, rank) > CHEAP:
+            yield self._borrowed(walk, problem, (2.0 - loss.degree) / 4.0)[0]
+            yield State(problem, *random(problem.X, rank, rng))
+            return
         scaled, plain = loss.scalings
         first, *parts = self._borrowed(walk, problem, plain)
         yield first
         yield State(problem, *random(problem.X, rank, rng))
-        if cheap:
-            yield from parts
-            yield from self._borrowed(walk, problem, scaled)
-            yield State(problem, *random(problem.X, rank, rng))
+        yield from parts
+        yield from self._borrowed(walk, problem, scaled)
+        yield State(problem, *random(problem.X, rank, rng))
 
     def _borrowed(self, walk: Walk, problem: Problem, power: float) -> list[State]:
         """The start of least squares on data scaled by this power; and the larger parts of its singular pairs."""
@@ -129,7 +139,9 @@ class BorrowedStart(Start):
         scaled = ScaledMatrix(X, rows**-power, columns**-power) if power > 0 else X
         squares = Problem(scaled, FROBENIUS, NO_PENALTY if X.complete else _for_squares(problem))
         assert self.options is not None
-        inside = replace(walk, problem=squares, monitor=walk.monitor.within(squares), plan=None, spectrum=None)
+        inside = replace(
+            walk, problem=squares, monitor=walk.monitor.within(squares), plan=None, spectrum=None, single=None
+        )
         for phase in self._shorter().phases(squares, self.options):
             phase(inside)
         walk.plan = inside.plan if walk.plan is None else walk.plan
@@ -152,25 +164,25 @@ class BorrowedStart(Start):
 
 def _race(walk: Walk, problem: Problem, starts: Iterable[State]) -> State:
     """The start with the smallest objective after its trial, or the first one that reaches the target."""
-    best: tuple[float, State] | None = None
+    best, lowest = None, math.inf
     for state in starts:
-        value = _try(walk, problem, state, math.inf if best is None else best[0])
-        if best is None or value < best[0]:
-            best = value, state
+        _try(walk, problem, state, lowest)
+        value = state.objective()
+        if best is None or value < lowest:
+            best, lowest = state, value
         if walk.monitor.out_of_time() or _arrived(walk, state):
             break
     assert best is not None
-    return best[1]
+    return best
 
 
-def _try(walk: Walk, problem: Problem, state: State, rival: float) -> float:
-    """The objective after a trial that ends where the target is reached, or where the rival will not be."""
-    own = problem.X is walk.problem.X  # then these are factors of X, and the trace has their errors
+def _try(walk: Walk, problem: Problem, state: State, rival: float) -> None:
+    """A trial, which ends where the target is reached, or where the rival will not be."""
+    own = _is_whole(walk, problem.X)  # then these are factors of X, and the trace has their errors
     memory, monitor, values = None, walk.monitor if own else walk.monitor.within(problem), [state.objective()]
     while len(values) <= TRIAL and not (_arrived(walk, state) or monitor.out_of_time() or _behind(values, rival)):
         memory = run_stage(state, ExtrapolatedHALS(), monitor, Stage("trial", 1), memory)
         values.append(min(state.objective(), values[-1]))  # the next step needs it
-    return state.objective()
 
 
 def _behind(values: list[float], rival: float) -> bool:
@@ -182,27 +194,61 @@ def _behind(values: list[float], rival: float) -> bool:
 def _arrived(walk: Walk, state: State) -> bool:
     """Whether factors of X itself, not of a sample, have reached the target."""
     monitor = walk.monitor
-    return state.X is walk.problem.X and monitor.stopping.target_error is not None and monitor.arrived(state.error())
+    return _is_whole(walk, state.X) and monitor.stopping.target_error is not None and monitor.arrived(state.error())
 
 
-def _lift(walk: Walk, found: State, side: int) -> None:
-    """From factors of a sample of the rows (side 0) or columns to those of X: steps of the longer factor."""
-    X = walk.problem.X
+def _is_whole(walk: Walk, X: Matrix) -> bool:
+    """Whether this is X itself, in either precision, and not a sample."""
+    return X is walk.problem.X or X is walk.single
+
+
+def _in_single(problem: Problem, rank: int) -> Matrix | None:
+    """X in single precision, in which a step takes three quarters of the time; none where steps cost little."""
+    layers = bool(problem.structure) or problem.penalty.layered
+    return None if layers or problem.loss.step_flops(problem.X, rank) <= CHEAP else copied_in_single(problem.X)
+
+
+def _descend_in_single(walk: Walk) -> None:
+    """The first iterations of a descent that ends where it settles, after which the copy of X is of no use."""
+    if walk.settles:
+        most, walk.max_iter = walk.max_iter, min(walk.max_iter, IN_SINGLE)
+        descend_in_single(walk)
+        walk.max_iter = most
+    walk.single = None
+
+
+def _lift(walk: Walk, whole: Problem, found: State, side: int) -> None:
+    """From factors of a sample of the rows (side 0) or columns to those of X: steps of the longer factor from its least
+    squares, which have each row of X near its components; from a factor that treats all rows alike it takes four times
+    as many."""
+    X = whole.X
     known, longer = (half.F for half in (found.halves[1 - side], found.halves[side]))
     known, mean = _without_zeros(known, X.sums(1 - side)), longer.mean(axis=0)
     unknown = np.outer(X.sums(side) / max(float(known.sum(axis=0) @ mean), np.finfo(float).tiny), mean)
+    squares = _least_squares(known, X.times(known) if side == 0 else X.transpose_times(known))
+    unknown = (1.0 - SMOOTH) * squares * _ratio(X.sums(side), squares @ known.sum(axis=0)) + SMOOTH * unknown
     unknown = fortran(unknown.astype(X.dtype))
-    walk.begin_at(*((unknown, known) if side == 0 else (known, unknown)))
-    with walk.monitor.phase("trial"):
-        before = math.inf
-        for _ in range(
-            LIFT
-        ):  # the descent would spoil the known factor to make up for an unknown one that is not found
-            walk.state.halves[side].sweep(Sweep(MOST_SWEEPS, ACCURACY))
-            value = walk.state.value()
+    state, before = State(whole, *((unknown, known) if side == 0 else (known, unknown))), math.inf
+    with walk.monitor.phase("trial"):  # the descent would spoil the known factor to make up for the unknown one
+        for _ in range(LIFT):
+            state.halves[side].sweep(Sweep(MOST_SWEEPS, ACCURACY))
+            value = state.value()
             if value > (1.0 - LIFTED) * before or walk.monitor.out_of_time():
                 break
             before = value
+    walk.begin_at(state.U, state.V)
+
+
+def _least_squares(known: np.ndarray, products: np.ndarray) -> np.ndarray:
+    """The positive parts of the factor whose model is nearest to X, by the products of X with the known one."""
+    G = (known.T @ known).astype(np.float64)
+    G += (RIDGE * np.trace(G) / len(G) + np.finfo(float).tiny) * np.eye(len(G))
+    return np.maximum(np.linalg.solve(G, products.T.astype(np.float64)).T, 0.0)
+
+
+def _ratio(sums: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """What brings rows to the sums of X."""
+    return np.divide(sums, own, out=np.ones(len(sums)), where=own > 0)[:, None]
 
 
 def _without_zeros(F: np.ndarray, sums: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import scipy.sparse as sp
 
 from enmf import parallel
 from enmf.matrix.base import Matrix
@@ -40,6 +41,24 @@ def stored_in_single(X: Matrix) -> Matrix:
     if isinstance(single, SingleDense) and math.prod(X.shape) <= LARGEST_COPY:
         return CopiedDense(single)
     return single
+
+
+def copied_in_single(X: Matrix) -> Matrix | None:
+    """X in single precision as kernels of their own need it, in memory: a sparse X shares its pattern; None if X is
+    not in double precision, or too large for another copy."""
+    single = stored_in_single(X)
+    if isinstance(single, SingleSparse):
+        csr = single.csr
+        return CopiedSparse(single, sp.csr_array((csr.data.astype(np.float32), csr.indices, csr.indptr), csr.shape))
+    return single if isinstance(single, CopiedDense) else None
+
+
+class CopiedSparse(SparseMatrix):
+    """Another copy of the numbers of a sparse X, in single precision."""
+
+    def __init__(self, whole: SparseMatrix, csr: sp.csr_array) -> None:
+        super().__init__(csr)
+        self.ledger = whole.ledger
 
 
 class CopiedDense(DenseMatrix):
