@@ -10,32 +10,42 @@ import scipy.sparse as sp
 from enmf.matrix.base import Matrix
 from enmf.matrix.dense import DenseMatrix
 from enmf.matrix.sparse import SparseMatrix
+from enmf.matrix.stacked import StackedMatrix
 from enmf.matrix.structure import check_structure
+
+LONG = 64  # rows of dense blocks, on average, whose products are worth a call of their own
 
 
 def stacked(blocks: Sequence[tuple[Matrix, float]]) -> Matrix:
-    """One matrix of all rows, each block times its weight: sparse if all of them are, else dense."""
-    if len(blocks) == 1 and blocks[0][1] == 1.0:
-        return blocks[0][0]
-    raw = [(X.raw(), weight) for X, weight in blocks]
-    if all(sp.issparse(array) for array, _ in raw):
-        return SparseMatrix(sp.csr_array(sp.vstack([array * weight for array, weight in raw], "csr")))
-    dense = [(array.toarray() if sp.issparse(array) else array) * weight for array, weight in raw]
-    return DenseMatrix(np.ascontiguousarray(np.vstack(dense)))
+    """One matrix of all rows, each block times its weight: sparse if all of them are, else dense.
+
+    Long dense blocks stay where they are: a copy of them takes longer than a product with them.
+    """
+    kind = np.result_type(*(np.float64 if weight != 1.0 else X.dtype for X, weight in blocks))
+    raw = [(X.raw().astype(kind, copy=False), weight) for X, weight in blocks]
+    arrays = [array if weight == 1.0 else array * weight for array, weight in raw]
+    if all(sp.issparse(array) for array in arrays):
+        return SparseMatrix(sp.csr_array(arrays[0] if len(arrays) == 1 else sp.vstack(arrays, "csr")))
+    dense = [array.toarray() if sp.issparse(array) else array for array in arrays]
+    if len(dense) > 1 and sum(map(len, dense)) >= LONG * len(dense):
+        return StackedMatrix([DenseMatrix(array) for array in dense])
+    return DenseMatrix(dense[0] if len(dense) == 1 else np.vstack(dense))
 
 
-def kept(X: Matrix) -> Matrix:
-    """X with entries of its own, in double precision: what the caller does to the array later does not matter."""
+def kept(X: Matrix, dtype: type[np.floating]) -> Matrix:
+    """X with entries of its own, of this precision: what the caller does to the array later does not matter."""
     array = X.raw()
     if sp.issparse(array):
-        return SparseMatrix(sp.csr_array(array.astype(np.float64, copy=True)))
-    return DenseMatrix(np.array(array, np.float64, order="C"))
+        return SparseMatrix(sp.csr_array(array.astype(dtype, copy=True)))
+    return DenseMatrix(np.array(array, dtype, order="C"))
 
 
-def numbers(X: Matrix) -> int:
-    """How many numbers the rows of X take, those of their places included."""
+def size(X: Matrix) -> int:
+    """How many bytes the rows of X take, those of their places included."""
     array = X.raw()
-    return 2 * array.nnz + X.shape[0] if sp.issparse(array) else int(array.size)
+    if sp.issparse(array):
+        return int(array.data.nbytes + array.indices.nbytes + array.indptr.nbytes)
+    return int(array.nbytes)
 
 
 def rows_in(array: np.ndarray) -> Matrix:
@@ -44,10 +54,16 @@ def rows_in(array: np.ndarray) -> Matrix:
 
 
 def part(X: Matrix, first: int, last: int) -> Matrix:
-    """Rows `first` to `last` (left out) of X."""
-    if first == 0 and last >= X.shape[0]:
+    """Rows `first` to `last` (left out) of X, in double precision."""
+    if isinstance(X, StackedMatrix):
+        pieces = [
+            table.raw()[max(first - rows.start, 0) : max(last - rows.start, 0)]
+            for table, rows in zip(X.tables, X.parts)
+        ]
+        return DenseMatrix(np.vstack(pieces).astype(np.float64, copy=False))
+    if first == 0 and last >= X.shape[0] and X.dtype == np.float64:
         return X
-    array = X.raw()[first:last]
+    array = X.raw()[first:last].astype(np.float64, copy=False)
     return SparseMatrix(array) if sp.issparse(array) else DenseMatrix(np.ascontiguousarray(array))
 
 

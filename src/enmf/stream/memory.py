@@ -17,22 +17,22 @@ import numpy as np
 
 from enmf.linalg.spectrum import default_oversampling
 from enmf.matrix.base import Matrix
-from enmf.matrix.stack import kept, numbers, stacked
-from enmf.matrix.sweeps import Sweep, coordinate_sweeps, solve_nnls
+from enmf.matrix.stack import kept, size, stacked
+from enmf.matrix.sweeps import Sweep, coordinate_sweeps
 from enmf.parallel import matmul
 from enmf.stream.core import Effort, core_error, learn_core, matched, translation
 from enmf.stream.reservoir import Reservoir
 from enmf.stream.sketch import Sketch
 from enmf.stream.sums import Sums
 
-WAITING = 2  # numbers of rows that wait, in those of a full sketch
+WAITING = 64, 1 << 27  # rows that wait take at most as much as so many sketches, and at most so many bytes
+CODES = Sweep(6, 1e-2)  # of the codes of a batch, from zero: later sweeps move V more than further ones these codes
 SWEEPS = Sweep(10, 1e-2)  # of V after a batch: products cost more than sweeps, and V moves little
-BEYOND = 2  # times the usual oversampling: directions that may yet become leading ones
-AGAIN = 3.0  # growth of the weight of all rows after which the components are fitted to the core again
+BEYOND = 1  # times the usual oversampling: directions that may yet become leading ones
+AGAIN = 4.0  # growth of the weight of all rows after which the components are fitted to the core again
 JUDGED = (
     20.0  # rows per component of a fit from which its error says what later rows will have: fewer are fitted too well
 )
-ANEW = 8.0  # growth after which an exterior start is made instead of a descent from the present components
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,6 @@ class Memory:
     drift: float = 0.0
     weight: float = 0.0  # of all rows
     fitted_at: float = 0.0  # of the rows that the components were last fitted to
-    begun_at: float = 0.0  # of those at the last exterior start
     ratio: float = np.inf  # error over what the directions say is possible, after the last fit
     share: float = 0.0  # error over the norm, after the last fit
     single: bool = True  # all batches were of single precision: V then is, too
@@ -79,18 +78,17 @@ class Memory:
             fresh=self.fresh.scaled(weight),
             weight=self.weight * weight,
             fitted_at=self.fitted_at * weight,
-            begun_at=self.begun_at * weight,
             waiting=tuple((X, root * weight**0.5) for X, root in self.waiting),
         )
 
     def seeing(self, X: Matrix, seed: int) -> Memory:
         """X among the rows that wait, or in the sketch if they are many."""
-        n = X.shape[0]
+        n, (sketches, most) = X.shape[0], WAITING
         new = replace(self, rows=self.rows + n, weight=self.weight + n, batches=self.batches + 1)
-        size = sum(numbers(block) for block, _ in self.waiting) + numbers(X)
-        if size >= WAITING * self.sketch.width * X.shape[1]:
+        room = min(sketches * self.sketch.width * X.shape[1] * X.dtype.itemsize, most)
+        if sum(size(block) for block, _ in self.waiting) + size(X) >= room:
             return new.settled(seed, X)
-        return replace(new, waiting=(*self.waiting, (kept(X), 1.0)))
+        return replace(new, waiting=(*self.waiting, (kept(X, np.float32 if self.single else np.float64), 1.0)))
 
     def settled(self, seed: int, more: Matrix | None = None) -> Memory:
         """All rows that wait, and some more, in sketch and reservoir."""
@@ -109,32 +107,33 @@ class Memory:
         X, rng = stacked(blocks), np.random.default_rng([seed, self.batches, 1])
         directions, turn = self.directions.plus(X, rng)
         W = directions.basis()
-        Z = X.times(np.ascontiguousarray(W)) if W.size else np.zeros((X.shape[0], 0))
+        Z = X.times(np.ascontiguousarray(W, X.dtype)).astype(np.float64) if W.size else np.zeros((X.shape[0], 0))
         reservoir = self.reservoir.turned(turn).plus(Z, X.row_squares(), rng)
         return replace(self, directions=directions, reservoir=reservoir, sampled=len(self.waiting))
 
     # Learning ---------------------------------------------------------------------------------------------------------
 
     def coded(self, X: Matrix) -> Sums:
-        """The sums over the rows of X with the best codes for the present components."""
+        """The sums over the rows of X with good codes for the present components."""
         assert self.V is not None
-        return Sums.of(X, solve_nnls(matmul(self.V.T, self.V), X.times(self.V)))
+        U = np.zeros((X.shape[0], self.V.shape[1]), order="F")
+        coordinate_sweeps(U, matmul(self.V.T, self.V), X.times(self.V), CODES)
+        return Sums.of(X, U)
 
     def learning(self, X: Matrix, seed: int, renewal: float) -> Memory:
         """X taken in, its rows coded, the components adapted to it."""
         if self.V is None or not self.V.any():
-            return self.seeing(X, seed).fitted(seed, X, anew=True)
+            return self.seeing(X, seed).fitted(seed, X)
         batch = self.coded(X)
         new = replace(self.seeing(X, seed), drift=self._drift_of(batch))
         due = new.weight >= AGAIN * self.fitted_at
         judged = self.fitted_at >= JUDGED * self.sketch.rank
         if not due and judged and _share(new.codes.plus(batch), self.V) > (1.0 + renewal) * self.share:
-            new = new.sampling(seed)  # it is the components that are worse, or all rows are harder now
-            due = anew = new._ratio_of(new.codes.plus(batch), self.V) > (1.0 + renewal) * self.ratio
-        else:
-            anew = new.weight >= ANEW * self.begun_at
+            new, now = new.sampling(seed), new.codes.plus(batch)
+            due = new._ratio_of(now, self.V) > (1.0 + renewal) * self.ratio  # else all rows are harder now
+            new = replace(new, share=_share(now, self.V))
         if due:
-            return new.fitted(seed, X, anew)
+            return new.fitted(seed, X)
         return replace(new, codes=self.codes.plus(batch), fresh=self.fresh.plus(batch)).swept()
 
     def _drift_of(self, batch: Sums) -> float:
@@ -156,18 +155,17 @@ class Memory:
         coordinate_sweeps(V, self.fresh.C, self.fresh.S, SWEEPS)
         return replace(self, V=self._rounded(V))
 
-    def fitted(self, seed: int, X: Matrix | None = None, anew: bool = True) -> Memory:
+    def fitted(self, seed: int, X: Matrix | None = None) -> Memory:
         """The components fitted to everything kept; X, the last batch, is still to be coded."""
         new = self.sampling(seed)
         squares = new.codes.squares + (0.0 if X is None else X.squared_norm())
         if len(new.reservoir.Z) == 0:  # nothing but zeros
             V = np.zeros((new.sketch.B.shape[1], new.sketch.rank), order="F")
-            return replace(new, V=V, fitted_at=new.weight, begun_at=new.weight)
+            return replace(new, V=V, fitted_at=new.weight)
         old = None if new.V is None or not new.V.any(axis=0).all() else new.V
         few = min(new.sketch.rank + 1, *new.reservoir.Z.shape) <= new.sketch.rank  # X = X I: nothing to descend from
-        known = None if anew or few else old
-        best = learn_core(new.directions, new.reservoir, squares, Effort(known, X is None, seed))
-        if known is None and not (old is None or few) and best.error > core_error(new.directions, new.reservoir, old):
+        best = learn_core(new.directions, new.reservoir, squares, Effort(None, X is None, seed))
+        if not (old is None or few) and best.error > core_error(new.directions, new.reservoir, old):
             again = learn_core(new.directions, new.reservoir, squares, Effort(old, X is None, seed))
             best = min(best, again, key=lambda found: found.error)
         codes = new.codes
@@ -178,12 +176,7 @@ class Memory:
         if X is not None:
             new = replace(new, codes=codes.plus(new.coded(X)))
         assert new.V is not None
-        return replace(
-            new,
-            ratio=new._ratio_of(new.codes, new.V),
-            share=_share(new.codes, new.V),
-            begun_at=new.weight if anew else self.begun_at,
-        )
+        return replace(new, ratio=new._ratio_of(new.codes, new.V), share=_share(new.codes, new.V))
 
     def _rounded(self, V: np.ndarray) -> np.ndarray:
         """V as the user gets it, so that what is proven holds for that."""

@@ -28,14 +28,14 @@ import numpy as np
 
 from enmf.linalg.bound import remainder_norm
 from enmf.linalg.sketch import glance, power
-from enmf.linalg.spectrum import MEASURED, thin_svd
+from enmf.linalg.spectrum import MEASURED, orthonormal
 from enmf.matrix.base import Matrix
 from enmf.matrix.stack import part, rows_in
 from enmf.parallel import lapack, matmul
 
 EPS = float(np.finfo(np.float64).eps)
 OVERSAMPLING = 10  # directions beyond the width when a batch is compressed: the last ones converge slowly
-POWER = 1  # power iterations of a compression: residuals enter the bound, so that more make it sharper, not right
+POWER = 1  # power iterations for the directions of a batch
 SHARES = 1e-2, 10.0, 7  # of delta: trials for t. Neighbours differ by a factor of 3, the best one is not sharply so
 ROWS = 4  # times the width: rows that are merged at a time
 LANCZOS = 2 * MEASURED.norm_block * MEASURED.norm_steps  # products of one column that the norm of a remainder takes
@@ -78,7 +78,7 @@ class Sketch:
             return self, np.eye(len(self.B))
         if not self.lowers and X.shape[0] > 2 * self._height and X.shape[1] > self._height:
             spectrum = power(X, glance(X, self.width, rng), POWER)
-            return self._merged(rows_in(np.ascontiguousarray((spectrum.V * spectrum.s).T)))
+            return self._merged(rows_in(np.ascontiguousarray((spectrum.V * spectrum.s).T, np.float64)))
         if self.lowers and self._better_compressed(X):
             rows, excess = compressed(X, self, rng, MEASURED.failure / (2.0 * number**2))
             doubt = (max(X.shape) + 4.0 * rows.shape[0] ** 1.5 + 64) * EPS * X.squared_norm()
@@ -105,8 +105,8 @@ class Sketch:
             return False
         one = MEASURED.eigenvectors * float(wide + height) ** 3 + 2.0 * m * wide * (wide + height)
         merges = -(-n // height) * one + (0.5 * height + wide) * cost
-        passes = (2 * POWER + 3) * columns + LANCZOS
-        return merges > passes * cost + (6.0 + 4.0 * POWER) * m * columns**2
+        passes = 4 * columns + LANCZOS
+        return merges > passes * cost + 6.0 * m * columns**2
 
     @property
     def _height(self) -> int:
@@ -142,11 +142,9 @@ def _gram_rows(X: Matrix) -> Matrix:
 
 def compressed(X: Matrix, sketch: Sketch, rng: np.random.Generator, failure: float) -> tuple[Matrix, float]:
     """A few rows Y and a number d with  XᵀX <= YᵀY + d I  (probability of failure below `failure`)."""
-    n, columns = X.shape[0], sketch.width + OVERSAMPLING
-    P = thin_svd(X.transpose_times(rng.standard_normal((n, columns))))[0]
-    for _ in range(POWER):
-        P = thin_svd(X.gram_times(P))[0]
-    CP = X.gram_times(P)
+    columns = sketch.width + OVERSAMPLING
+    P = orthonormal(X.gram_times(glance(X, columns, rng).V).astype(np.float64))
+    CP = X.gram_times_in_double(P)
     A = matmul(P.T, CP)
     values, turn = lapack(np.linalg.eigh, (A + A.T) / 2.0)
     values, turn = values[::-1], turn[:, ::-1]
