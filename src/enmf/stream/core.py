@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from enmf.stream.sketch import Sketch
 
 MOST = 60  # iterations: the core stands for the data to a tenth of a percent, more would fit what it leaves out
-FEW = 8  # iterations while further rows come, which move the components on
+FEW = 4  # iterations while further rows come, which move the components on
 ROUNDS = 5  # over the rows of a translation of codes, at most
 SETTLED = 1e-3  # largest change of a round, relative to the largest entry, after which no further one follows
 

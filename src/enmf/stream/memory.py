@@ -25,7 +25,8 @@ from enmf.stream.reservoir import Reservoir
 from enmf.stream.sketch import Sketch
 from enmf.stream.sums import Sums
 
-WAITING = 64, 1 << 27  # rows that wait take at most as much as so many sketches, and at most so many bytes
+SKETCHES=64
+WAITING = 1 << 25, 1 << 27  # rows that wait take at most as much as so many sketches, and at most so many bytes
 CODES = Sweep(6, 1e-2)  # of the codes of a batch, from zero: later sweeps move V more than further ones these codes
 SWEEPS = Sweep(10, 1e-2)  # of V after a batch: products cost more than sweeps, and V moves little
 BEYOND = 1  # times the usual oversampling: directions that may yet become leading ones
@@ -83,9 +84,9 @@ class Memory:
 
     def seeing(self, X: Matrix, seed: int) -> Memory:
         """X among the rows that wait, or in the sketch if they are many."""
-        n, (sketches, most) = X.shape[0], WAITING
+        n, (least, most) = X.shape[0], WAITING
         new = replace(self, rows=self.rows + n, weight=self.weight + n, batches=self.batches + 1)
-        room = min(sketches * self.sketch.width * X.shape[1] * X.dtype.itemsize, most)
+        room = min(max(SKETCHES * 8 * self.sketch.width * X.shape[1], least), most)
         if sum(size(block) for block, _ in self.waiting) + size(X) >= room:
             return new.settled(seed, X)
         return replace(new, waiting=(*self.waiting, (kept(X, np.float32 if self.single else np.float64), 1.0)))

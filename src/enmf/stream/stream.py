@@ -71,7 +71,7 @@ class Stream:
         rank: int,
         *,
         sketch_size: int | None = None,
-        reservoir: int = 8192,
+        reservoir: int = 4096,
         forget: float = 0.0,
         renewal: float = 0.02,
         random_state: int = 0,
