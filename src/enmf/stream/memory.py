@@ -25,8 +25,8 @@ from enmf.stream.reservoir import Reservoir
 from enmf.stream.sketch import Sketch
 from enmf.stream.sums import Sums
 
-SKETCHES=64
-WAITING = 1 << 25, 1 << 27  # rows that wait take at most as much as so many sketches, and at most so many bytes
+SKETCHES = 64  # rows that wait may take as much memory as so many full sketches, but
+WAITING = 1 << 25, 1 << 27  # at least and at most so many bytes
 CODES = Sweep(6, 1e-2)  # of the codes of a batch, from zero: later sweeps move V more than further ones these codes
 SWEEPS = Sweep(10, 1e-2)  # of V after a batch: products cost more than sweeps, and V moves little
 BEYOND = 1  # times the usual oversampling: directions that may yet become leading ones
@@ -85,20 +85,18 @@ class Memory:
     def seeing(self, X: Matrix, seed: int) -> Memory:
         """X among the rows that wait, or in the sketch if they are many."""
         n, (least, most) = X.shape[0], WAITING
-        new = replace(self, rows=self.rows + n, weight=self.weight + n, batches=self.batches + 1)
-        room = min(max(SKETCHES * 8 * self.sketch.width * X.shape[1], least), most)
-        if sum(size(block) for block, _ in self.waiting) + size(X) >= room:
-            return new.settled(seed, X)
-        return replace(new, waiting=(*self.waiting, (kept(X, np.float32 if self.single else np.float64), 1.0)))
+        waiting = (*self.waiting, (kept(X, np.float32 if self.single else np.float64), 1.0))
+        new = replace(self, rows=self.rows + n, weight=self.weight + n, batches=self.batches + 1, waiting=waiting)
+        room = min(max(8 * SKETCHES * self.sketch.width * X.shape[1], least), most)
+        return new if sum(size(block) for block, _ in waiting) < room else new.settled(seed)
 
-    def settled(self, seed: int, more: Matrix | None = None) -> Memory:
-        """All rows that wait, and some more, in sketch and reservoir."""
-        new = self if more is None else replace(self, waiting=(*self.waiting, (more, 1.0)))
-        if not new.waiting:
-            return new
-        new = new.sampling(seed)
-        sketch, _ = self.sketch.plus(stacked(new.waiting), np.random.default_rng([seed, self.batches]), self.batches)
-        return replace(new, sketch=sketch, waiting=(), sampled=0)
+    def settled(self, seed: int) -> Memory:
+        """All rows that wait in sketch and reservoir."""
+        if not self.waiting:
+            return self
+        rng = np.random.default_rng([seed, self.batches])
+        sketch, _ = self.sketch.plus(stacked(self.waiting), rng, self.batches)
+        return replace(self.sampling(seed), sketch=sketch, waiting=(), sampled=0)
 
     def sampling(self, seed: int) -> Memory:
         """All rows that wait in the reservoir, too."""
@@ -126,16 +124,16 @@ class Memory:
         if self.V is None or not self.V.any():
             return self.seeing(X, seed).fitted(seed, X)
         batch = self.coded(X)
+        codes = self.codes.plus(batch)
         new = replace(self.seeing(X, seed), drift=self._drift_of(batch))
         due = new.weight >= AGAIN * self.fitted_at
         judged = self.fitted_at >= JUDGED * self.sketch.rank
-        if not due and judged and _share(new.codes.plus(batch), self.V) > (1.0 + renewal) * self.share:
-            new, now = new.sampling(seed), new.codes.plus(batch)
-            due = new._ratio_of(now, self.V) > (1.0 + renewal) * self.ratio  # else all rows are harder now
-            new = replace(new, share=_share(now, self.V))
+        if not due and judged and _share(codes, self.V) > (1.0 + renewal) * self.share:
+            new = replace(new.sampling(seed), share=_share(codes, self.V))
+            due = new._ratio_of(codes, self.V) > (1.0 + renewal) * self.ratio  # else all rows are harder now
         if due:
             return new.fitted(seed, X)
-        return replace(new, codes=self.codes.plus(batch), fresh=self.fresh.plus(batch)).swept()
+        return replace(new, codes=codes, fresh=self.fresh.plus(batch)).swept()
 
     def _drift_of(self, batch: Sums) -> float:
         assert self.V is not None
