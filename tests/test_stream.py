@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 import enmf
 from enmf.cli.commands import app
+from enmf.matrix.stack import size
 from enmf.stream.reservoir import Reservoir
 from enmf.stream.sketch import Sketch
 from enmf.stream.sums import Sums
@@ -181,6 +182,46 @@ def test_sums_give_the_exact_error_of_the_codes():
         assert true <= which.squared_error(V) <= true + 1e-9
     weighted = sums.scaled(0.25).squared_error(V)
     assert weighted == pytest.approx(0.25 * ((A - U @ V.T) ** 2).sum())
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_asking_for_the_bound_changes_no_components_and_sketches_no_rows_twice(form, monkeypatch):
+    A = low_rank(400, 60, 4, np.random.default_rng(20), 0.3)
+    silent, asked, added = enmf.Stream(4), enmf.Stream(4), []
+    real = Sketch.plus
+
+    def plus(self, X, *others):
+        added.extend([X.shape[0]] * self.lowers)
+        return real(self, X, *others)
+
+    for count, batch in enumerate(split(A, 5), 1):
+        silent.partial_fit(form(batch))
+        asked.partial_fit(form(batch))
+        with monkeypatch.context() as patch:
+            patch.setattr(Sketch, "plus", plus)
+            bound = asked.certificate.lower_bound
+            assert asked.certificate.lower_bound == bound
+        assert sum(added) == asked.rows
+        assert 0.95 * exact_bound(A[: 80 * count], 4) <= bound <= exact_bound(A[: 80 * count], 4)
+    assert (silent.renew().V == asked.renew().V).all()
+    assert silent.certificate.lower_bound <= exact_bound(A, 4)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_bounds_hold_when_the_memory_for_rows_that_wait_is_full(form, dtype, monkeypatch, remembering):
+    monkeypatch.setattr("enmf.stream.memory.WAITING", (1, 100_000))
+    A = low_rank(900, 40, 5, np.random.default_rng(21), 0.3).astype(dtype)
+    stream, waited = Watched(4), []
+    stream.seen = []
+    for batch in split(A, 9):
+        stream.partial_fit(form(batch))
+        stream.seen.append(form(batch))
+        waited.append(sum(size(X) for X, _ in stream._memory.waiting))
+    certificate, true = stream.check()
+    assert certificate.lower_bound >= 0.95 * true
+    assert 0 in waited
+    assert 0 < max(waited) < 100_000
 
 
 def test_the_bound_is_sharp_at_the_default_size():

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from enmf.stream.reservoir import Reservoir
     from enmf.stream.sketch import Sketch
 
-MOST = 60  # iterations: the core stands for the data to a tenth of a percent, more would fit what it leaves out
-FEW = 4  # iterations while further rows come, which move the components on
+MOST = 30  # iterations: the core stands for the data to a tenth of a percent, more would fit what it leaves out
+FEW = 4  # iterations while further rows come, which move the components on: 4, 8 or 15 end alike
 ROUNDS = 5  # over the rows of a translation of codes, at most
 SETTLED = 1e-3  # largest change of a round, relative to the largest entry, after which no further one follows
 

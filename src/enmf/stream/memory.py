@@ -1,8 +1,9 @@
 """All that a stream remembers: O(m (l + r)) numbers, replaced as a whole, so that a batch counts fully or not at all.
 
-Rows first wait, until they hold about as many numbers as the sketch: a sketch of many rows at once is sharper and takes
-less time. Then they enter sketch, directions and reservoir; the last two, which take a fraction of the sketch's time,
-also when the components are to be fitted. Two kinds of sums say how good the components V are:
+Rows first wait, until they fill a fixed amount of memory: a sketch of many rows at once is sharper and takes less time,
+and none is needed before somebody asks for the bound. Then they enter sketch, directions and reservoir; the sketch also
+when the bound is asked for, the other two, which take less time, when the components are to be fitted. The components
+do not depend on the sketch, nor on whether somebody asked. Two kinds of sums say how good the components V are:
 
 codes    exact, for the codes that the rows were given when they were seen. The upper bound.
 fresh    for codes that fit the current V: of the core's rows since the last fit to the core, of later rows exactly. V
@@ -25,9 +26,9 @@ from enmf.stream.reservoir import Reservoir
 from enmf.stream.sketch import Sketch
 from enmf.stream.sums import Sums
 
-SKETCHES = 64  # rows that wait may take as much memory as so many full sketches, but
-WAITING = 1 << 25, 1 << 27  # at least and at most so many bytes
-CODES = Sweep(6, 1e-2)  # of the codes of a batch, from zero: later sweeps move V more than further ones these codes
+SKETCHES = 64  # rows that wait may take as much memory as so many full sketches in double precision, but
+WAITING = 1 << 25, 1 << 27  # at least and at most so many bytes: a process that fits takes 200 MB anyway
+CODES = Sweep(6, 1e-2)  # of the codes of a batch, from zero: exact ones take up to half of its time, and V moves on
 SWEEPS = Sweep(10, 1e-2)  # of V after a batch: products cost more than sweeps, and V moves little
 BEYOND = 1  # times the usual oversampling: directions that may yet become leading ones
 AGAIN = 4.0  # growth of the weight of all rows after which the components are fitted to the core again
@@ -46,8 +47,9 @@ class Memory:
     codes: Sums
     fresh: Sums
     V: np.ndarray | None = None  # m x r, in Fortran order
-    waiting: tuple[tuple[Matrix, float], ...] = ()  # rows that the sketch has not seen, and the roots of their weights
+    waiting: tuple[tuple[Matrix, float], ...] = ()  # rows that are kept, and the roots of their weights
     sampled: int = 0  # blocks of these that are in the reservoir already
+    sketched: int = 0  # and in the sketch, because somebody asked for the bound
     rows: int = 0
     batches: int = 0
     drift: float = 0.0
@@ -92,11 +94,16 @@ class Memory:
 
     def settled(self, seed: int) -> Memory:
         """All rows that wait in sketch and reservoir."""
-        if not self.waiting:
+        return replace(self.sampling(seed).sketching(seed), waiting=(), sampled=0, sketched=0)
+
+    def sketching(self, seed: int) -> Memory:
+        """All rows that wait in the sketch, too."""
+        blocks = self.waiting[self.sketched :]
+        if not blocks:
             return self
         rng = np.random.default_rng([seed, self.batches])
-        sketch, _ = self.sketch.plus(stacked(self.waiting), rng, self.batches)
-        return replace(self.sampling(seed), sketch=sketch, waiting=(), sampled=0)
+        sketch, _ = self.sketch.plus(stacked(blocks), rng, self.batches)
+        return replace(self, sketch=sketch, sketched=len(self.waiting))
 
     def sampling(self, seed: int) -> Memory:
         """All rows that wait in the reservoir, too."""

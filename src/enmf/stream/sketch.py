@@ -35,10 +35,10 @@ from enmf.parallel import lapack, matmul
 
 EPS = float(np.finfo(np.float64).eps)
 OVERSAMPLING = 10  # directions beyond the width when a batch is compressed: the last ones converge slowly
-POWER = 1  # power iterations for the directions of a batch
+POWER = 1  # power iterations for the directions of a batch: with none, errors of text grow to four times
 SHARES = 1e-2, 10.0, 7  # of delta: trials for t. Neighbours differ by a factor of 3, the best one is not sharply so
 ROWS = 4  # times the width: rows that are merged at a time
-SPARSE_GRAM = 2.0  # time of an entry of X Xᵀ for sparse X, in that of a column of a product; 0.5 for dense X
+SPARSE_GRAM = 2.0  # columns of a product that take as long as one of X Xᵀ for sparse X; half a column for dense X
 LANCZOS = 2 * MEASURED.norm_block * MEASURED.norm_steps  # products of one column that the norm of a remainder takes
 
 

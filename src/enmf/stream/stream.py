@@ -42,7 +42,7 @@ class Stream:
     sketch_size : int, optional
         Rows of the sketch behind the lower bound; more make it sharper. Default: 2 rank + 10.
     reservoir : int
-        Rows that are remembered, by about 3 rank numbers each, to fit the components to.
+        Rows that are remembered, by about 2 rank numbers each, to fit the components to.
     forget : float
         Share of their weight that all earlier rows lose with every batch, 0 <= forget < 1. Bounds and components are
         then those of the weighted rows.
@@ -220,7 +220,10 @@ class Stream:
 
         def bound() -> float:
             with parallel.limit(threads):
-                return memory.settled(seed).sketch.lower_bound(memory.codes.squares)
+                known = memory.sketching(seed)
+                if self._memory is memory:  # the next bound begins here; components do not depend on the sketch
+                    self._memory = known
+                return known.sketch.lower_bound(memory.codes.squares)
 
         error = memory.codes.squared_error(memory.V) ** 0.5
         return StreamCertificate(memory.rows, self.rank, error, memory.codes.squares**0.5, memory.drift, bound)
