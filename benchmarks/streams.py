@@ -7,9 +7,9 @@ time      of one pass and its bound over that of the batch fit with its bound, i
           three ratios; so for two passes
 bound     lower bound over that of the batch fit, which is exact or nearly so
 opponents error of scikit-learn's MiniBatchNMF and gensim's Nmf (where installed) over ours, and their time over ours;
-          the same batches, their defaults, one pass, in turns as above; they give no bound, and here none is asked of us:
-          what partial_fit takes is charged, which keeps the rows that a later bound needs; and the error of MiniBatchNMF
-          over ours when it goes on through the same batches until it has had three times our time, bound included
+          the same batches, their defaults, one pass, in turns as above; they give no bound, and none is asked of ours:
+          charged is partial_fit, which keeps the rows that a later bound needs; and the error of MiniBatchNMF over
+          ours when it goes on through the same batches until it has had three times our time, bound included
 drift     components replaced halfway: error on the last quarter over that of a fit to it, with forget; the largest
           drift that the certificate shows without
 memory    peak of a stream of 1, 4 and 16 times as many generated rows, in processes of their own
