@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import slow
 from enmf import parallel
+from enmf.certificate.words import SETTLED
 from enmf.run.prospect import is_outlook, judge_outlooks
 
 METHODS = {
@@ -489,5 +490,5 @@ def test_a_burst_keeps_its_arrays_alive(kernels):
 def test_outlooks_of_bursts_are_those_of_the_loop(kernels):
     outlook = kernels.burst.Double(3, 3, 1).state.outlook
     assert not any(outlook.due_at(k) for k in range(100))
-    judge_outlooks(outlook, math.inf)
+    judge_outlooks(outlook, SETTLED, math.inf)
     assert [k for k in range(5000) if outlook.due_at(k)] == [k for k in range(5000) if is_outlook(k)]

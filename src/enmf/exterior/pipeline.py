@@ -34,6 +34,7 @@ from enmf.matrix.single import in_single, stored_in_single
 from enmf.parallel import matmul
 from enmf.problem.problem import Penalty
 from enmf.problem.state import State
+from enmf.run.leaps import descend_by_leaps, stride
 from enmf.run.loop import Stage, descend_in_single, run_stage
 from enmf.run.options import Start
 from enmf.run.trace import Phase as Cost
@@ -62,7 +63,7 @@ class ExteriorStart(Start):
         return [self.prepare, *Journey(self.options, self.policy).phases(), look_at_bound]
 
     def beforehand(self, problem: Problem, options: RunOptions) -> Sequence[Phase]:
-        return [descend_in_single, *(further.pause for further in self._further(problem, options))]
+        return [descend_in_single, *(further.pause for further in self._further(problem, options)), stride]
 
     def prepare(self, walk: Walk) -> None:
         """Set the displayed order of the phases, where rows live, and the bound, if already known."""
@@ -83,7 +84,7 @@ class ExteriorStart(Start):
         options, policy = self.options, self.policy
         turned = replace(options, rotation="random")
         know = partial(_know_spectrum, kind=options.svd, policy=policy)
-        return [FurtherStarts(options, policy, lambda: Journey(turned, policy).phases(), know)]
+        return [FurtherStarts(options, policy, lambda: Journey(turned, policy).phases(), know, descend_by_leaps)]
 
 
 def trivial(walk: Walk) -> None:

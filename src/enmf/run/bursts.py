@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from enmf import parallel
-from enmf.certificate.words import SMALL_ERROR
+from enmf.certificate.words import SETTLED, SMALL_ERROR
 from enmf.matrix.base import safe_share
 from enmf.run.prospect import judge_outlooks
 
@@ -61,7 +61,7 @@ class Bursts:
         now.keeps_all = not self.method.monotone
         self.kept, self.prospect = best, prospect
         if rival is not None:
-            judge_outlooks(now.outlook, rival)
+            judge_outlooks(now.outlook, SETTLED, rival)
 
     def take(self, iteration: int, most: int, memory: Any, phase: str) -> int:
         """Take up to `most` steps from this iteration on, and record what they begin with; returns how many.

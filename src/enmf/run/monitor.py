@@ -142,12 +142,12 @@ class Monitor:
 
     @contextmanager
     def restarting(self) -> Iterator[None]:
-        """Count all phases of a further start, and its descent, as the phase "restart"."""
-        self._restarting = True
+        """Count all phases of a further start or of a leap, and its descent, as the phase "restart"."""
+        before, self._restarting = self._restarting, True
         try:
             yield
         finally:
-            self._restarting = False
+            self._restarting = before
 
     @contextmanager
     def phase(self, name: str) -> Iterator[_PhaseCounter]:

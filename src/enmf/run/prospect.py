@@ -19,7 +19,6 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from enmf.certificate.words import SETTLED
 from enmf.run.trace import TraceRow
 
 FIRST = 8  # iterations before the first outlook: with 4, spectrograms and single cells end 0.03 to 0.04 % too early
@@ -62,11 +61,11 @@ class Prospect:
         return max(last, comes_back * before) / now * q / (1.0 - q)
 
 
-def judge_outlooks(outlook: Any, rival: float) -> None:
+def judge_outlooks(outlook: Any, settled: float, rival: float) -> None:
     """Let the kernel of bursts judge by the same rule (`Outlook` in src/kernels/burst.h)."""
     outlook.first, outlook.per_doubling = FIRST, PER_DOUBLING
     outlook.slowest, outlook.fastest, outlook.comes_back = SLOWEST, FASTEST, COMES_BACK
-    outlook.settled, outlook.rival, outlook.judges = SETTLED, rival, True
+    outlook.settled, outlook.rival, outlook.judges = settled, rival, True
 
 
 def next_outlook(iteration: int) -> int:

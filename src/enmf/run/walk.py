@@ -96,6 +96,10 @@ class Walk:
         self.prospect.add(errors)
         self.max_iter += self.prospect.iteration
 
+    def land(self, other: Walk) -> None:
+        """Go on with the pair of another walk; what is expected of this descent stays."""
+        self._state = other.state
+
     def take(self, other: Walk) -> None:
         """Replace the result by that of another walk through the same problem."""
         self._state, self.status, self.rotation = other._state, other.status, other.rotation
