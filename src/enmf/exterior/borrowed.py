@@ -6,7 +6,7 @@ squares, with weights (r_i c_j)^(beta - 2). So its best unconstrained factors ar
 Positive scaling keeps signs: rotation and feasibility work on the scaled matrix as they are, and their factors are
 scaled back. Candidates are this start, that of X itself (p = 0), the larger parts of the singular pairs of both, and
 random ones. None of them is the best on all data, and a start can be behind by a factor and end ahead by percents: only
-TRIAL steps tell them apart. They are made on a weighted sample of the rows or columns of X (`enmf.matrix.drawn`), which
+TRIAL steps tell them apart, for as many candidates as time allows. They are made on a weighted sample of the rows or columns of X (`enmf.matrix.drawn`), which
 tells the end of a descent on X, as long as it has many entries for every unknown. Its other factor begins at weighted
 least squares. Where no sample is enough and steps are dear, two candidates are tried on X: that of data scaled by half
 of the power, which rare rows do not rule as they do with the whole one, nor frequent ones as with none, and a
@@ -23,6 +23,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,6 +59,7 @@ CORE_DESCENT = 20  # iterations on the core of the scaled matrix; 50 led to the 
 SHARE = 8  # trials are made on an eighth of the rows
 ENOUGH = 20  # entries for each number of the factor that they have in common with X: fewer fit it to themselves
 LEAST_GAIN = 4  # times the cost of a step that a sample must save: all its candidates then cost less than two on X
+RACE = 8  # times the cost of a step that trials on a sample may take: three of them on an eighth of the rows
 DESCENT = 30  # further steps of the best on the sample
 SAME = 0  # seed of what all runs draw alike: two fits differ only where further starts are tried
 CHEAP = 1e8  # flops of a step that takes some milliseconds: more starts are tried, and on X itself
@@ -104,7 +106,9 @@ class BorrowedStart(Start):
         on_sample = few.X is not whole.X
         if on_sample and walk.monitor.stopping.target_error is not None and self._suffices(walk, whole):
             return
-        best = _race(walk, few, self._starts(walk, few, rng))
+        share = few.loss.step_flops(few.X, walk.rank) / few.loss.step_flops(walk.problem.X, walk.rank)
+        most = math.ceil(RACE / (TRIAL * share)) if on_sample else None
+        best = _race(walk, few, islice(self._starts(walk, few, rng), most))
         if not on_sample:
             walk.begin_at(best.U, best.V)
             return
@@ -129,11 +133,9 @@ class BorrowedStart(Start):
             yield State(problem, *random(problem.X, rank, rng))
             return
         scaled, plain = loss.scalings
-        first, *parts = self._borrowed(walk, problem, plain)
-        yield first
-        yield State(problem, *random(problem.X, rank, rng))
-        yield from parts
         yield from self._borrowed(walk, problem, scaled)
+        yield State(problem, *random(problem.X, rank, rng))
+        yield from self._borrowed(walk, problem, plain)
         yield State(problem, *random(problem.X, rank, rng))
 
     def _borrowed(self, walk: Walk, problem: Problem, power: float) -> list[State]:
