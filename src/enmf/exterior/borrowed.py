@@ -6,13 +6,13 @@ squares, with weights (r_i c_j)^(beta - 2). So its best unconstrained factors ar
 Positive scaling keeps signs: rotation and feasibility work on the scaled matrix as they are, and their factors are
 scaled back. Candidates are this start, that of X itself (p = 0), the larger parts of the singular pairs of both, and
 random ones. None of them is the best on all data, and a start can be behind by a factor and end ahead by percents: only
-TRIAL steps tell them apart, for as many candidates as time allows. They are made on a weighted sample of the rows or columns of X (`enmf.matrix.drawn`), which
-tells the end of a descent on X, as long as it has many entries for every unknown. Its other factor begins at weighted
-least squares. Where no sample is enough and steps are dear, two candidates are tried on X: that of data scaled by half
-of the power, which rare rows do not rule as they do with the whole one, nor frequent ones as with none, and a
-random one, which ends lower on most text. Where steps are dear all this, and the first iterations of the descent, are
-in single precision.
-A trial ends early where the gains of its last steps promise no better end.
+TRIAL steps tell them apart, for as many candidates as time allows. They are made on a weighted sample of the rows or
+columns of X (`enmf.matrix.drawn`), which tells the end of a descent on X, as long as it has many entries for every
+unknown. Its other factor begins at weighted least squares. Where no sample is enough and steps are dear, two candidates
+are tried on X: that of data scaled by half of the power, which rare rows do not rule as they do with the whole one, nor
+frequent ones as with none, and a random one, which ends lower on most text. Where steps are dear all this, and the
+first iterations of the descent, are in single precision. A trial ends early where the gains of its last steps promise
+no better end.
 Where entries are missing, the start is that of least squares, with a ridge that is as strong there: x^(2 - beta) times
 as large, x being the mean entry.
 """
