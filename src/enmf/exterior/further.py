@@ -20,6 +20,7 @@ from enmf.exterior import plan as planned
 from enmf.exterior.plan import SAME, ExteriorOptions, Policy
 from enmf.linalg.parts import larger_parts
 from enmf.matrix.factor import padded
+from enmf.run.loop import descend
 from enmf.starts.random import random
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class FurtherStarts:
     policy: Policy
     turned: Callable[[], Sequence[Phase]]  # the phases of an exterior start from a random rotation
     know_spectrum: Phase  # computes the SVD of a run that resumed without it
-    descend: Phase
+    long_descent: Phase
 
     def pause(self, walk: Walk) -> None:
         """Begin the descent; if it is long and its steps cost little, further starts join it before it goes on."""
@@ -52,7 +53,7 @@ class FurtherStarts:
         if asked or walk.problem.structure or most <= PAUSE or cost > self.policy.pause_flops:
             return
         walk.max_iter = PAUSE
-        self.descend(walk)
+        descend(walk)
         if walk.status == "max_iter":
             walk.met_rivals = True
             planned.note_rivals(RIVALS, PAUSE, walk.plan)
@@ -77,7 +78,7 @@ class FurtherStarts:
         if walk.status == "max_iter":  # of a restart, not of the user: it is worth going on
             walk.max_iter, walk.rival = walk.monitor.stopping.max_iter, math.inf
             with walk.monitor.restarting():
-                self.descend(walk)
+                self.long_descent(walk)
 
     def _compete(self, walk: Walk, count: int, turned: bool, most: int) -> None:
         """Further starts descend for a while, the most promising ones for up to `most` iterations; the walk takes the
@@ -89,13 +90,13 @@ class FurtherStarts:
                 if walk.monitor.out_of_time():
                     return
                 other = walk.anew(child, TRIAL)
-                for phase in (*self._another(number, turned), self.descend):
+                for phase in (*self._another(number, turned), descend):
                     phase(other)
                 promising = sorted([*promising, other], key=lambda one: one.state.value())[:finalists]
             for other in promising:
                 if other.status == "max_iter" and not walk.monitor.out_of_time():
                     other.max_iter, other.rival = most, walk.state.error()
-                    self.descend(other)
+                    self.long_descent(other)
                 if other.state.value() < BETTER * walk.state.value():
                     walk.take(other)
 

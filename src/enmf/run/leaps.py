@@ -8,6 +8,7 @@ from there tell, whose error must be below that of the pair itself. A leap that 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,28 +25,30 @@ JUDGED = 4  # iterations after which a leap is judged
 SHORTEST = 0.5  # leap that is tried, in strides
 
 
-def descend_by_leaps(walk: Walk) -> None:
-    """A descent (`enmf.run.loop.descend`) that leaps where it is a long one."""
-    if not _may_leap(walk):
-        descend(walk)
+def descend_by_leaps(walk: Walk, more_follows: bool = False) -> None:
+    """A descent (`enmf.run.loop.descend`) that leaps where it is a long one.
+
+    If more follows, the status is left open: the descent that follows ends where this one has ended, and does all that
+    a short one has to do.
+    """
+    most, size, leaps = walk.max_iter, 1.0, walk.max_iter > BEGIN and _may_leap(walk)
+    if more_follows and not leaps:
         return
-    most, size = walk.max_iter, 1.0
     while True:
         done = walk.prospect.iteration
-        before = None if done < BEGIN else (copied(walk.state.U), copied(walk.state.V))
-        walk.max_iter = min(max(done + STRIDE, BEGIN), most)
+        before = (copied(walk.state.U), copied(walk.state.V)) if leaps and done >= BEGIN else None
+        walk.max_iter = min(max(done + STRIDE, BEGIN), most) if leaps else most
         descend(walk)
         if walk.status != "max_iter" or walk.max_iter == most:
             break
         if before is not None:
             size = _leap(walk, before, size)
     walk.max_iter = most
+    if more_follows:
+        walk.status = None
 
 
-def stride(walk: Walk) -> None:
-    """The phase of a descent by leaps; the descent that follows ends where it has ended."""
-    descend_by_leaps(walk)
-    walk.status = None
+stride = partial(descend_by_leaps, more_follows=True)
 
 
 def _may_leap(walk: Walk) -> bool:
