@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from enmf.certificate.words import LIMITED
+from enmf.exterior.core import RIDGE
 from enmf.exterior.pipeline import trivial
 from enmf.linalg.parts import larger_parts
 from enmf.losses.base import Loss
@@ -58,14 +59,13 @@ SMOOTH = 0.01  # share of a component that is spread like the sums of X: no mode
 CORE_DESCENT = 20  # iterations on the core of the scaled matrix; 50 led to the same minima
 SHARE = 8  # trials are made on an eighth of the rows
 ENOUGH = 20  # entries for each number of the factor that they have in common with X: fewer fit it to themselves
-LEAST_GAIN = 4  # times the cost of a step that a sample must save: all its candidates then cost less than two on X
+LEAST_GAIN = 4  # times as many entries as a sample has X at least, or the sample saves too little
 RACE = 8  # times the cost of a step that trials on a sample may take: three of them on an eighth of the rows
 DESCENT = 30  # further steps of the best on the sample
 SAME = 0  # seed of what all runs draw alike: two fits differ only where further starts are tried
 CHEAP = 1e8  # flops of a step that takes some milliseconds: more starts are tried, and on X itself
 RESTARTS = 3  # random starts after a short descent
 IN_SINGLE = 40  # most iterations in single precision: near its end a long descent gains less than that tells apart
-RIDGE = 1e-6  # of the least squares of a lift, relative to the mean of the Gram diagonal
 LIFT, LIFTED = 30, 0.01  # most steps of the longer factor after a trial on a sample; the gain that ends them
 
 
@@ -146,11 +146,7 @@ class BorrowedStart(Start):
         scaled = ScaledMatrix(X, rows**-power, columns**-power) if power > 0 else X
         squares = Problem(scaled, FROBENIUS, NO_PENALTY if X.complete else _for_squares(problem))
         assert self.options is not None
-        inside = replace(
-            walk, problem=squares, monitor=walk.monitor.within(squares), plan=None, spectrum=None, single=None
-        )
-        for phase in self._shorter().phases(squares, self.options):
-            phase(inside)
+        inside = walk.inside(self._shorter(), squares, self.options)
         walk.plan = inside.plan if walk.plan is None else walk.plan
         walk.rotation = inside.rotation if walk.rotation is None else walk.rotation
         factors = [F * (size**power)[:, None] for F, size in zip((inside.state.U, inside.state.V), (rows, columns))]

@@ -44,7 +44,7 @@ class FurtherStarts:
     policy: Policy
     turned: Callable[[], Sequence[Phase]]  # the phases of an exterior start from a random rotation
     know_spectrum: Phase  # computes the SVD of a run that resumed without it
-    long_descent: Phase
+    long_descent: Phase  # one that may take thousands of iterations (`enmf.run.leaps`)
 
     def pause(self, walk: Walk) -> None:
         """Begin the descent; if it is long and its steps cost little, further starts join it before it goes on."""

@@ -117,16 +117,7 @@ class StructuredStart(Start):
         """The inner start of another problem."""
         assert self.options is not None
         inner = getattr(self.inner, "inner", self.inner) if problem.loss is FROBENIUS else self.inner
-        return begun(walk, inner, problem, replace(self.options, rank=rank))
-
-
-def begun(walk: Walk, start: Start, problem: Problem, options: RunOptions) -> Walk:
-    """A start of another problem, within this walk."""
-    monitor = walk.monitor.within(problem)
-    inside = replace(walk, problem=problem, rank=options.rank, monitor=monitor, plan=None, spectrum=None)
-    for phase in start.phases(problem, options):
-        phase(inside)
-    return inside
+        return walk.inside(inner, problem, replace(self.options, rank=rank))
 
 
 def match(U: np.ndarray, V: np.ndarray, structure: Structure) -> np.ndarray:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from enmf.exterior.structured import begun
 from enmf.linalg.eigen import decomposes, positive_part
 from enmf.linalg.rotation import Turning, rotate
 from enmf.matrix.lowrank import LowRankMatrix
@@ -56,7 +55,7 @@ class SymmetricStart(Start):
 
     def _begin_at_mean(self, options: RunOptions, walk: Walk) -> bool:
         """Begin at the mean of both factors of a start without symmetry, if they are nearly equal."""
-        inside = begun(walk, self.inner, replace(walk.problem, structure=NO_STRUCTURE), options)
+        inside = walk.inside(self.inner, replace(walk.problem, structure=NO_STRUCTURE), options)
         inside.state.balance(sort=False)
         U, V = inside.state.U, inside.state.V
         if np.linalg.norm(U - V) > APART * np.linalg.norm(U):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from enmf.problem.problem import Problem
     from enmf.run.method import Method
     from enmf.run.monitor import Monitor
+    from enmf.run.options import RunOptions, Start
 
 
 LARGE_U = 1 << 29  # bytes of U above which bringing it to the caller is worth a warning
@@ -76,6 +77,14 @@ class Walk:
     def begin_at(self, U: Any, V: Any) -> None:
         """Make these factors the state."""
         self._state, self.prospect = State(self.problem, U, V), Prospect()
+
+    def inside(self, start: Start, problem: Problem, options: RunOptions) -> Walk:
+        """A walk through a start of another problem, within this one."""
+        fresh: dict[str, Any] = {"plan": None, "spectrum": None, "single": None}
+        inside = replace(self, problem=problem, rank=options.rank, monitor=self.monitor.within(problem), **fresh)
+        for phase in start.phases(problem, options):
+            phase(inside)
+        return inside
 
     def in_single(self) -> Walk | None:
         """This walk, with X in single precision; None if it has none."""

@@ -34,13 +34,11 @@ BEYOND = 1  # times the usual oversampling: directions that may yet become leadi
 # growth of the weight of all rows after which the components are fitted to the core again; with 5 or 8, one pass of
 # audio ends 1.5 % above a batch fit or further, not 0.15 %
 AGAIN = 4.0
-KEEP = (
-    3e-3  # gain of such a fit below which the present components stay, swept on exact sums, not on those of the core:
-)
-# one pass of newsgroups then ends 0.06 % above a batch fit, with a gain of 0.1 % or none 0.18 %
-JUDGED = (
-    20.0  # rows per component of a fit from which its error says what later rows will have: fewer are fitted too well
-)
+# gain of such a fit below which the present components stay, swept on exact sums, not on those of the core: one pass of
+# newsgroups then ends 0.06 % above a batch fit, with a gain of 0.1 % or none 0.18 %
+KEEP = 3e-3
+# rows per component of a fit from which its error says what later rows will have: fewer are fitted too well
+JUDGED = 20.0
 
 
 @dataclass(frozen=True, eq=False)
